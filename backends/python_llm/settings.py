@@ -1,0 +1,88 @@
+"""Serving knobs (`ServingConfig`) and the model entry (`ModelEntry`, the content of ``1/model.json``)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from python_llm.records import RecordError, read_record
+
+__all__ = ["CONTROL_SECRET_VARIABLE", "ModelEntry", "ServingConfig"]
+
+# The launcher draws a secret at each start and hands it to the backend in this environment variable.
+CONTROL_SECRET_VARIABLE = "TRITON_LLM_CONTROL_SECRET"
+
+KvPrecision = Literal["u8", "f16", "f32"]
+InferencePrecision = Literal["auto", "f32"]
+Role = Literal["generator"]
+
+
+@dataclass(frozen=True)
+class ServingConfig:
+    """Every serving knob with its default. Sizes in tokens, bytes or seconds as named."""
+
+    max_running: int = 64  # sequences that share a forward pass
+    max_queue_size: int = 256  # requests waiting beyond those running; more are refused with queue_full
+    max_num_tokens: int = 256  # prompt and output tokens of one forward pass
+    default_max_tokens: int = 512  # for requests that do not say; cut to the context
+    max_sequence_len: int = 0  # prompt plus output; 0: the model's context length
+    default_timeout_seconds: float = 0.0  # for requests that do not say; 0: none
+    kv_cache_bytes: int = 1 << 30
+    kv_cache_precision: KvPrecision = "u8"
+    inference_precision: InferencePrecision = "auto"
+    prefix_cache: bool = True
+    threads: int = 0  # engine threads; 0: one per core this process may use
+
+    def __post_init__(self) -> None:
+        for name in (
+            "max_running",
+            "max_queue_size",
+            "max_num_tokens",
+            "default_max_tokens",
+            "kv_cache_bytes",
+        ):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("max_sequence_len", "threads", "default_timeout_seconds"):
+            _at_least(name, getattr(self, name), 0)
+        if self.max_num_tokens < self.max_running:
+            raise ValueError(
+                f"max_num_tokens {self.max_num_tokens}: a step must hold one token of each of the "
+                f"{self.max_running} running sequences (max_running); raise it or lower max_running."
+            )
+
+
+def _at_least(name: str, value: float, bound: int) -> None:
+    if value < bound:
+        raise ValueError(f"{name} {value}: it must be at least {bound}.")
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """One Triton model of ours: its role, its artifact and its serving knobs.
+
+    ``artifact`` is relative to the folder that holds model.json, or absolute.
+    """
+
+    role: Role
+    artifact: str
+    serving: ServingConfig = field(default_factory=ServingConfig)
+
+    @staticmethod
+    def read(path: Path) -> ModelEntry:
+        """Read a model.json; raises RecordError with the file's name."""
+        try:
+            return read_record(ModelEntry, json.loads(path.read_text("utf-8")), f"'{path}'")
+        except (OSError, json.JSONDecodeError) as error:
+            raise RecordError(f"'{path}': {error}; write it again with 'triton-llm repo add'.") from error
+
+    def artifact_path(self, model_json: Path) -> Path:
+        return (model_json.parent / self.artifact).resolve()
+
+    def to_json(self) -> str:
+        """The file's text: only knobs that differ from their defaults are written."""
+        defaults = asdict(ServingConfig())
+        serving = {k: v for k, v in asdict(self.serving).items() if v != defaults[k]}
+        record = {"role": self.role, "artifact": self.artifact, "serving": serving}
+        return json.dumps(record, indent=2) + "\n"

@@ -1,0 +1,1 @@
+"""triton_llm: the command line of the house, and nothing else."""

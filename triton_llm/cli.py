@@ -1,0 +1,74 @@
+"""The verb table of ``triton-llm``. A verb's package is imported only when that verb runs.
+
+A verb's module offers ``add_arguments(parser)`` and ``run(args) -> int``. Exit codes: 0 ok, 2 the caller's
+mistake, 1 ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+
+__all__ = ["VERBS", "Verb", "main"]
+
+
+@dataclass(frozen=True)
+class Verb:
+    module: str
+    summary: str
+
+
+VERBS = {
+    "build": Verb("build_engines.cli", "build an engine artifact from a checkpoint"),
+    "repo": Verb("build_engines.repo_cli", "add, list and remove entries of the Triton model repository"),
+    "serve": Verb("triton_launcher.cli", "start, supervise and drain a Triton server"),
+    "generate": Verb("triton_llm_client.generate_cli", "generate text from one prompt"),
+    "chat": Verb("triton_llm_client.chat_cli", "talk with a served model"),
+    "bench": Verb("triton_llm_client.bench.cli", "measure the engine, its peer and the server side by side"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["--version"]:
+        print(version("triton-llm"))
+        return 0
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if arguments else 2
+    verb = VERBS.get(arguments[0])
+    if verb is None:
+        print(f"triton-llm: unknown verb '{arguments[0]}'; known verbs: {', '.join(VERBS)}.", file=sys.stderr)
+        return 2
+    return _run(arguments[0], verb, arguments[1:])
+
+
+def _run(name: str, verb: Verb, arguments: Sequence[str]) -> int:
+    module = import_module(verb.module)
+    parser = argparse.ArgumentParser(prog=f"triton-llm {name}", description=verb.summary)
+    module.add_arguments(parser)
+    try:
+        return int(module.run(parser.parse_args(arguments)))
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        # Errors that know their exit code are for the caller; anything else is a bug and keeps its traceback.
+        exit_code = getattr(error, "exit_code", None)
+        if exit_code is None:
+            raise
+        print(f"triton-llm {name}: error: {error}", file=sys.stderr)
+        return int(exit_code)
+
+
+def _overview() -> str:
+    width = max(map(len, VERBS))
+    lines = [f"  {name:<{width}}  {verb.summary}" for name, verb in VERBS.items()]
+    return "usage: triton-llm VERB [options]\n\nverbs:\n" + "\n".join(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
