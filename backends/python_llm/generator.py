@@ -1,0 +1,204 @@
+"""The generator: stands before an engine, and never loses a request.
+
+Threads: callers submit; two admission workers tokenise; the engine's thread puts events on a queue and returns
+at once; the delivery thread turns them into text and responses; the watcher ends requests whose caller left or
+whose deadline passed. An exception anywhere fails the requests it touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from queue import SimpleQueue
+from typing import Any
+
+from python_llm.admission import Admission
+from python_llm.engine import Engine, Event, Failed, Finished, Tokens
+from python_llm.errors import EngineFailure, InvalidRequest, NotFound, ServeError, Unavailable
+from python_llm.session import Reply, Session
+from python_llm.settings import ServingConfig
+from python_llm.tokenizer import Tokenizer
+
+__all__ = ["Generator"]
+
+_WATCH_SECONDS = 0.1
+_log = logging.getLogger(__name__)
+
+
+class Generator:
+    """Serves one engine. ``submit`` may be called from any thread."""
+
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, serving: ServingConfig, admission: Admission) -> None:
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._serving = serving
+        self._admission = admission
+        self._sessions: dict[str, Session] = {}
+        self._lock = threading.Lock()  # guards _sessions and _admitting
+        self._admitting = 0
+        self._draining = False
+        self._closed = threading.Event()
+        self._events: SimpleQueue[tuple[Session, Event] | None] = SimpleQueue()
+        self._workers = ThreadPoolExecutor(2, thread_name_prefix="admission")
+        self._delivery = threading.Thread(target=self._deliver, name="delivery", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        self._delivery.start()
+        self._watcher.start()
+
+    def submit(self, values: Mapping[str, Any], request_id: str, reply: Reply, *, probe: bool = False) -> None:
+        """Take a request and return at once; every outcome goes to ``reply``. A probe passes the queue bound."""
+        arrival = time.monotonic()
+        with self._lock:
+            self._admitting += 1
+        try:
+            self._workers.submit(self._admit, values, request_id, reply, arrival, probe)
+        except RuntimeError:  # the pool is shut down
+            with self._lock:
+                self._admitting -= 1
+            reply.fail(_draining())
+
+    def cancel(self, request_id: str) -> None:
+        """End the running request of that id; raises NotFound where there is none."""
+        with self._lock:
+            session = self._sessions.get(request_id)
+        if session is None:
+            raise NotFound("unknown_request", f"stop: no running request has the id '{request_id}'.")
+        self._engine.cancel(request_id)
+
+    def drain(self) -> None:
+        """Refuse new requests from now on; those admitted run on."""
+        self._draining = True
+
+    def status(self) -> dict[str, Any]:
+        """The state the launcher watches; cheap, and never waits for the engine."""
+        stats = self._engine.stats()
+        with self._lock:
+            unfinished = len(self._sessions) + self._admitting
+        running = min(stats.running, unfinished)
+        return {
+            "healthy": self._engine.healthy() and self._delivery.is_alive() and self._watcher.is_alive(),
+            "draining": self._draining,
+            "running": running,
+            "waiting": unfinished - running,
+            "steps": stats.steps,
+            "stats": asdict(stats),
+        }
+
+    def close(self, grace_seconds: float) -> None:
+        """Drain for at most ``grace_seconds``, cancel what is left, end all threads."""
+        self.drain()
+        self._workers.shutdown(wait=True)
+        self._engine.drain(time.monotonic() + grace_seconds)
+        self._engine.close()
+        self._closed.set()
+        self._watcher.join()
+        self._events.put(None)
+        self._delivery.join()
+
+    def _admit(self, values: Mapping[str, Any], request_id: str, reply: Reply, arrival: float, probe: bool) -> None:
+        session = None
+        try:
+            session = self._open(values, request_id, reply, arrival, probe)
+            self._engine.submit(session.request, _Sink(self._events, session))
+        except ServeError as error:
+            self._abandon(session, reply, error)
+        except Exception as error:
+            _log.exception("admission of request '%s' failed", request_id)
+            self._abandon(session, reply, EngineFailure("internal", f"request '{request_id}': {error!r}."))
+        finally:
+            with self._lock:
+                self._admitting -= 1
+
+    def _open(self, values: Mapping[str, Any], request_id: str, reply: Reply, arrival: float, probe: bool) -> Session:
+        if self._draining and not probe:
+            raise _draining()
+        if not probe and self._engine.stats().waiting >= self._serving.max_queue_size:
+            raise Unavailable(
+                "queue_full",
+                f"queue: {self._serving.max_queue_size} requests wait (max_queue_size); ask again in about a second.",
+            )
+        admitted = self._admission.admit(values, request_id)
+        session = Session(admitted, reply, self._tokenizer.token_bytes)
+        session.deadline = arrival + admitted.timeout if admitted.timeout else 0.0
+        with self._lock:
+            if request_id in self._sessions:
+                raise InvalidRequest(
+                    "duplicate_request_id", f"request id '{request_id}': it is running already; choose another."
+                )
+            self._sessions[request_id] = session
+        return session
+
+    def _abandon(self, session: Session | None, reply: Reply, error: ServeError) -> None:
+        if session is not None:
+            self._forget(session)
+        reply.fail(error)
+
+    def _forget(self, session: Session) -> None:
+        with self._lock:
+            self._sessions.pop(session.request.request_id, None)
+
+    def _deliver(self) -> None:
+        while (item := self._events.get()) is not None:
+            session, event = item
+            try:
+                self._handle(session, event)
+            except Exception as error:
+                _log.exception("delivery to request '%s' failed", session.request.request_id)
+                self._engine.cancel(session.request.request_id)
+                with contextlib.suppress(Exception):  # the reply itself may be what broke
+                    session.fail(EngineFailure("internal", f"request '{session.request.request_id}': {error!r}."))
+            if not isinstance(event, Tokens):
+                self._forget(session)
+
+    def _handle(self, session: Session, event: Event) -> None:
+        if isinstance(event, Tokens):
+            session.on_tokens(event)
+            if session.stopped_by_text:
+                self._engine.cancel(session.request.request_id)
+        elif isinstance(event, Finished):
+            session.on_finished(event)
+        elif isinstance(event, Failed):
+            session.on_failed(event)
+
+    def _watch(self) -> None:
+        while not self._closed.wait(_WATCH_SECONDS):
+            with self._lock:
+                sessions = list(self._sessions.values())
+            now = time.monotonic()
+            for session in sessions:
+                try:
+                    self._check(session, now)
+                except Exception:
+                    _log.exception("watching request '%s' failed", session.request.request_id)
+
+    def _check(self, session: Session, now: float) -> None:
+        if session.ended or session.verdict is not None:
+            return
+        if session.deadline and now >= session.deadline:
+            session.verdict = "timeout"
+        elif session.reply.is_cancelled():
+            session.verdict = "cancelled"
+        if session.verdict is not None:
+            self._engine.cancel(session.request.request_id)
+
+
+class _Sink:
+    """The engine's end of the event queue."""
+
+    __slots__ = ("_events", "_session")
+
+    def __init__(self, events: SimpleQueue[tuple[Session, Event] | None], session: Session) -> None:
+        self._events = events
+        self._session = session
+
+    def __call__(self, event: Event, /) -> None:
+        self._events.put((self._session, event))
+
+
+def _draining() -> Unavailable:
+    return Unavailable("draining", "server: it is draining and takes no new requests; ask another server.")

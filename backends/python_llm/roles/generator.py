@@ -1,0 +1,90 @@
+"""The generator role: a decoupled Triton model over one engine."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+
+from python_llm import engine as engines
+from python_llm.admission import Admission
+from python_llm.artifact import Artifact
+from python_llm.contract import GENERATOR
+from python_llm.control import Control
+from python_llm.errors import EngineFailure, ServeError
+from python_llm.generator import Generator
+from python_llm.request import read_parameters, read_values
+from python_llm.response import output_arrays
+from python_llm.settings import CONTROL_SECRET_VARIABLE, ModelEntry
+from python_llm.tokenizer import Tokenizer
+
+__all__ = ["GeneratorRole"]
+
+
+class GeneratorRole:
+    """Translates between Triton's requests and the Generator."""
+
+    def __init__(self, entry: ModelEntry, model_json: Path) -> None:
+        folder = entry.artifact_path(model_json)
+        artifact = Artifact.open(folder)
+        tokenizer = Tokenizer.load(folder)
+        engine = engines.load(folder, entry.serving)
+        end_ids = artifact.manifest.model.end_token_ids
+        admission = Admission(tokenizer, engine.limits, engine.capabilities, entry.serving, end_ids)
+        self._generator = Generator(engine, tokenizer, entry.serving, admission)
+        self._control = Control(self._generator, os.environ.get(CONTROL_SECRET_VARIABLE, ""))
+
+    def execute(self, requests: Sequence[Any]) -> None:
+        for request in requests:
+            reply = TritonReply(request.get_response_sender())
+            try:
+                self._take(request, reply)
+            except ServeError as error:
+                reply.fail(error)
+            except Exception as error:
+                pb_utils.Logger.log_error(f"request '{request.request_id()}': {error!r}")
+                reply.fail(EngineFailure("internal", f"request '{request.request_id()}': {error!r}."))
+
+    def finalize(self) -> None:
+        self._generator.close(grace_seconds=0.0)
+
+    def _take(self, request: Any, reply: TritonReply) -> None:
+        values = read_values(request.inputs(), GENERATOR)
+        read_parameters(request.parameters(), GENERATOR)
+        if "control" in values:
+            self._control.handle(values["control"], reply)
+        elif values.get("stop"):
+            self._generator.cancel(request.request_id())
+            reply.send({"text_output": "", "output_ids": (), "finish_reason": "cancelled"}, final=True)
+        else:
+            if not values.get("timeout") and request.timeout():
+                values["timeout"] = request.timeout()
+            self._generator.submit(values, request.request_id() or uuid.uuid4().hex, reply)
+
+
+class TritonReply:
+    """A Reply over Triton's response sender."""
+
+    def __init__(self, sender: Any) -> None:
+        self._sender = sender
+
+    def send(self, outputs: Mapping[str, Any], *, final: bool) -> None:
+        tensors = [pb_utils.Tensor(name, array) for name, array in output_arrays(outputs, GENERATOR).items()]
+        self._send(pb_utils.InferenceResponse(output_tensors=tensors), final)
+
+    def fail(self, error: ServeError) -> None:
+        code = getattr(pb_utils.TritonError, error.code)
+        self._send(pb_utils.InferenceResponse(error=pb_utils.TritonError(str(error), code)), final=True)
+
+    def is_cancelled(self) -> bool:
+        return bool(self._sender.is_cancelled())
+
+    def _send(self, response: Any, final: bool) -> None:
+        if final:
+            self._sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        else:
+            self._sender.send(response)

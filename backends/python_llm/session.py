@@ -1,0 +1,95 @@
+"""One request as the generator sees it: from admission to its single final response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from python_llm.admission import Admitted
+from python_llm.engine import Failed, Finished, FinishReason, Tokens
+from python_llm.errors import ServeError
+from python_llm.stream import Delta, TextStream
+from python_llm.token_bytes import TokenBytes
+
+__all__ = ["Reply", "Session"]
+
+
+class Reply(Protocol):
+    """Where a request's responses go."""
+
+    def send(self, outputs: Mapping[str, Any], *, final: bool) -> None: ...
+
+    def fail(self, error: ServeError) -> None:
+        """End the request with an error."""
+
+    def is_cancelled(self) -> bool:
+        """Whether the caller has left; may cost a message to Triton's process."""
+
+
+class Session:
+    """Turns engine events into responses; used by the delivery thread alone.
+
+    ``verdict`` is set by other threads before they cancel the request at the engine, and says how it really ended.
+    """
+
+    def __init__(self, admitted: Admitted, reply: Reply, token_bytes: TokenBytes) -> None:
+        self.request = admitted.request
+        self.deadline = 0.0  # time.monotonic() seconds; 0: none
+        self.reply = reply
+        self.verdict: FinishReason | None = None
+        self.ended = False  # a final response or an error was sent
+        self._streams = admitted.stream
+        self._text = TextStream(token_bytes, admitted.stop_words, self.request.min_tokens)
+        self._text.resume(self.request.resume_ids)
+        self._kept: list[Delta] = []  # deltas of a request that does not stream
+
+    @property
+    def stopped_by_text(self) -> bool:
+        return self._text.stop_word is not None
+
+    def on_tokens(self, event: Tokens) -> None:
+        if self.ended:
+            return  # tokens after a stop word: the engine had not yet seen the cancel
+        delta = self._text.push(event.ids)
+        if self.stopped_by_text:
+            self._finish(delta, "stop")
+        elif delta:
+            self._emit(delta)
+
+    def on_finished(self, event: Finished) -> None:
+        if not self.ended:
+            reason = self.verdict if self.verdict and event.reason == "cancelled" else event.reason
+            self._finish(self._text.finish(), reason)
+
+    def on_failed(self, event: Failed) -> None:
+        self.fail(event.error)
+
+    def fail(self, error: ServeError) -> None:
+        if not self.ended:
+            self.ended = True
+            self.reply.fail(error)
+
+    def _emit(self, delta: Delta) -> None:
+        if self._streams:
+            self.reply.send(self._outputs(delta, ""), final=False)
+        else:
+            self._kept.append(delta)
+
+    def _finish(self, last: Delta, reason: str) -> None:
+        parts = [*self._kept, last]
+        whole = Delta("".join(d.text for d in parts), tuple(i for d in parts for i in d.ids))
+        self.ended = True
+        self.reply.send(self._outputs(whole, reason), final=True)
+
+    def _outputs(self, delta: Delta, reason: str) -> dict[str, Any]:
+        outputs: dict[str, Any] = {
+            "text_output": delta.text,
+            "output_ids": delta.ids,
+            "sequence_index": 0,
+            "finish_reason": reason,
+        }
+        if reason:
+            outputs["num_input_tokens"] = len(self.request.prompt_ids)
+            outputs["num_output_tokens"] = self._text.token_count
+            outputs["seed_used"] = self.request.sampling.seed
+        return outputs

@@ -1,0 +1,98 @@
+"""One sequence's text as it grows: exact incremental detokenisation with text-level stop words.
+
+Laws (property-tested): the concatenated deltas are the full text; a token's id is sent only once all its text is
+sent, or cut by a stop; nothing that may still belong to a stop word or to an unfinished character is sent.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from python_llm.stop_words import StopWords
+from python_llm.token_bytes import TokenBytes
+
+__all__ = ["Delta", "TextStream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """New text, and the ids of the tokens whose text it completes."""
+
+    text: str
+    ids: tuple[int, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.ids)
+
+
+class TextStream:
+    """Push ids, get deltas. ``stop_word`` is set once a stop word ended the text; later ids are ignored."""
+
+    def __init__(self, token_bytes: TokenBytes, stop_words: StopWords, min_tokens: int = 0) -> None:
+        self._token_bytes = token_bytes
+        self._words = stop_words
+        self._state = 0
+        self._min_tokens = min_tokens
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""  # text not sent yet
+        self._tokens: deque[tuple[int, int]] = deque()  # (id, where its text ends in _held); -1: unfinished character
+        self.token_count = 0
+        self.stop_word: str | None = None
+
+    def resume(self, ids: Sequence[int]) -> None:
+        """Take over tokens that were produced and sent elsewhere."""
+        for token_id in ids:
+            self._take(token_id)
+        self._held = ""
+        self._tokens.clear()
+
+    def push(self, ids: Sequence[int]) -> Delta:
+        """Take new tokens; return what may be sent now (often empty while something is held back)."""
+        for token_id in ids:
+            if self.stop_word is None:
+                self._take(token_id)
+        return self._release_all() if self.stop_word is not None else self._release_safe()
+
+    def finish(self) -> Delta:
+        """The end of the tokens: send what was held back; bytes that never became a character are U+FFFD."""
+        if self.stop_word is None:
+            self._held += self._utf8.decode(b"", final=True)
+        return self._release_all()
+
+    def _take(self, token_id: int) -> None:
+        self.token_count += 1
+        text = self._utf8.decode(self._token_bytes[token_id])
+        begin = len(self._held)
+        self._held += text
+        for offset, char in enumerate(text):
+            self._state = self._words.step(self._state, char)
+            word = self._words.matched[self._state]
+            if word is not None and self.token_count > self._min_tokens:
+                self.stop_word = word
+                self._held = self._held[: max(0, begin + offset + 1 - len(word))]
+                break
+        unfinished = bool(self._utf8.getstate()[0])
+        self._tokens.append((token_id, -1 if unfinished else len(self._held)))
+
+    def _release_safe(self) -> Delta:
+        safe = len(self._held) - self._words.depth[self._state]
+        count, end = 0, 0
+        for position, (_, token_end) in enumerate(self._tokens, start=1):
+            if token_end > safe:
+                break
+            if token_end >= 0:
+                count, end = position, token_end
+        ids = tuple(self._tokens.popleft()[0] for _ in range(count))
+        text, self._held = self._held[:end], self._held[end:]
+        if end:
+            self._tokens = deque((i, e if e < 0 else e - end) for i, e in self._tokens)
+        return Delta(text, ids)
+
+    def _release_all(self) -> Delta:
+        delta = Delta(self._held, tuple(token_id for token_id, _ in self._tokens))
+        self._held = ""
+        self._tokens.clear()
+        return delta
