@@ -1,0 +1,112 @@
+"""gRPC: one ModelStreamInfer stream per request over one shared channel.
+
+Uses grpc.aio with tritonclient's generated messages and reads raw bytes itself: tritonclient's InferResult and
+its queues cost more per token than the rest of the client together, and the client shares its cores with the
+server it measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import grpc
+import grpc.aio
+from python_llm.contract import GENERATOR
+from tritonclient.grpc import service_pb2
+
+from triton_llm_client.failures import from_grpc, from_message
+from triton_llm_client.results import Chunk
+from triton_llm_client.tensors import checked_inputs, pack, shape_of, unpack
+from triton_llm_client.transport import Call
+
+__all__ = ["GrpcTransport"]
+
+_SERVICE = "/inference.GRPCInferenceService/"
+# With this and one request a stream, Triton ends a failed stream with its real status code.
+_METADATA = (("triton_grpc_error", "true"),)
+_OPTIONS = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class GrpcTransport:
+    """See Transport. ``address`` is host:port. The channel opens with the first call, on that call's event loop."""
+
+    contract = GENERATOR
+
+    def __init__(self, address: str, *, tls: bool = False) -> None:
+        self.url = f"{'grpcs' if tls else 'grpc'}://{address}"
+        self._address = address
+        self._tls = tls
+        self._channel: Any = None
+        self._stream_infer: Any = None
+
+    async def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
+        request = self._request(call)
+        self._connect()
+        stream = self._stream_infer(metadata=_METADATA)
+        try:
+            await stream.write(request)
+            await stream.done_writing()
+            while (response := await stream.read()) is not grpc.aio.EOF:
+                if response.error_message:
+                    raise from_message(response.error_message)
+                yield _chunk(response.infer_response)
+            if await stream.code() is not grpc.StatusCode.OK:
+                raise from_grpc(self.url, (await stream.code()).name, await stream.details())
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError, grpc.aio.InternalError) as error:
+            raise await _failure(self.url, stream, error) from error
+        finally:
+            stream.cancel()
+
+    async def ready(self, model: str) -> bool:
+        self._connect()
+        ask = self._channel.unary_unary(
+            _SERVICE + "ModelReady",
+            request_serializer=service_pb2.ModelReadyRequest.SerializeToString,
+            response_deserializer=service_pb2.ModelReadyResponse.FromString,
+        )
+        try:
+            return bool((await ask(service_pb2.ModelReadyRequest(name=model), timeout=10)).ready)
+        except grpc.aio.AioRpcError:
+            return False
+
+    async def close(self) -> None:
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None
+
+    def _connect(self) -> None:
+        if self._channel is not None:
+            return
+        if self._tls:
+            self._channel = grpc.aio.secure_channel(self._address, grpc.ssl_channel_credentials(), _OPTIONS)
+        else:
+            self._channel = grpc.aio.insecure_channel(self._address, _OPTIONS)
+        self._stream_infer = self._channel.stream_stream(
+            _SERVICE + "ModelStreamInfer",
+            request_serializer=service_pb2.ModelInferRequest.SerializeToString,
+            response_deserializer=service_pb2.ModelStreamInferResponse.FromString,
+        )
+
+    def _request(self, call: Call) -> Any:
+        request = service_pb2.ModelInferRequest(model_name=call.model, id=call.request_id)
+        for row, values in checked_inputs(self.contract, call.inputs()):
+            request.inputs.add(name=row.name, datatype=row.dtype, shape=shape_of(self.contract, len(values)))
+            request.raw_input_contents.append(pack(row.dtype, values))
+        return request
+
+
+def _chunk(response: Any) -> Chunk:
+    tensors = zip(response.outputs, response.raw_output_contents, strict=True)
+    return Chunk.of({tensor.name: unpack(tensor.datatype, raw) for tensor, raw in tensors})
+
+
+async def _failure(url: str, stream: Any, error: Exception) -> Exception:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return from_grpc(url, error.code().name, error.details() or "")
+    # A write on a stream that already ended says only "finished"; the stream's status says why.
+    return from_grpc(url, (await stream.code()).name, await stream.details() or str(error))

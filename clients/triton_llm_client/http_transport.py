@@ -1,0 +1,82 @@
+"""HTTP: Triton's generate and generate_stream routes over httpx."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import httpx
+from python_llm.contract import GENERATOR
+
+from triton_llm_client.failures import ServerUnreachable, from_http, from_message
+from triton_llm_client.results import Chunk
+from triton_llm_client.sse import SseParser
+from triton_llm_client.tensors import checked_inputs, json_fields
+from triton_llm_client.transport import Call
+
+__all__ = ["HttpTransport"]
+
+# An answer may take as long as the request's own timeout lets it; only connecting is bounded.
+_TIMEOUT = httpx.Timeout(None, connect=10.0)
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+
+
+class HttpTransport:
+    """See Transport. ``transport`` replaces the network in tests."""
+
+    contract = GENERATOR
+
+    def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.url = url
+        self._client = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT, limits=_LIMITS, transport=transport)
+
+    async def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
+        body = _body(call, self.contract)
+        route = f"/v2/models/{call.model}/{'generate_stream' if call.stream else 'generate'}"
+        try:
+            async with self._client.stream("POST", route, content=body, headers=_HEADERS) as response:
+                if response.status_code != 200:
+                    raise from_http(response.status_code, _message(await response.aread()))
+                if not call.stream:
+                    yield _chunk(json.loads(await response.aread()))
+                    return
+                events = SseParser()
+                async for piece in response.aiter_bytes():
+                    for event in events.feed(piece):
+                        yield _chunk(json.loads(event))
+        except httpx.TransportError as error:
+            raise ServerUnreachable(self.url, str(error) or type(error).__name__) from error
+
+    async def ready(self, model: str) -> bool:
+        try:
+            answer = await self._client.get(f"/v2/models/{model}/ready", timeout=10)
+        except httpx.TransportError:
+            return False
+        return answer.status_code == 200
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+_HEADERS = {"content-type": "application/json"}
+
+
+def _body(call: Call, contract: Any) -> bytes:
+    fields = json_fields(checked_inputs(contract, call.inputs()))
+    if call.request_id:
+        fields["id"] = call.request_id
+    return json.dumps(fields, ensure_ascii=False).encode()
+
+
+def _chunk(fields: dict[str, Any]) -> Chunk:
+    if "error" in fields:
+        raise from_message(str(fields["error"]))
+    return Chunk.of({name: tuple(value) if isinstance(value, list) else (value,) for name, value in fields.items()})
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace").strip()

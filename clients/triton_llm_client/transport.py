@@ -1,0 +1,71 @@
+"""The seam between the client and a wire: one small protocol, two implementations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Protocol
+
+from python_llm.errors import CallerMistake
+
+from triton_llm_client.params import Tensors
+from triton_llm_client.results import Chunk
+
+__all__ = ["DEFAULT_GRPC_PORT", "DEFAULT_HTTP_PORT", "Call", "Transport", "open_transport"]
+
+DEFAULT_HTTP_PORT = 8000
+DEFAULT_GRPC_PORT = 8001
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to the Triton model ``model``: ``tensors`` by contract name; ``stream`` asks for deltas."""
+
+    model: str
+    request_id: str
+    tensors: Tensors
+    stream: bool
+
+    def inputs(self) -> Tensors:
+        """The tensors with the stream flag, where the request generates at all."""
+        return {**self.tensors, "stream": (True,)} if self.stream else self.tensors
+
+
+class Transport(Protocol):
+    """Carries calls to a server. Closing a generator early cancels its request on the server."""
+
+    @property
+    def url(self) -> str: ...
+
+    def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
+        """Send the call and yield its responses.
+
+        Raises:
+            ServeError: typed by ``failures``; ServerUnreachable where there is no connection.
+        """
+
+    async def ready(self, model: str) -> bool:
+        """Whether the server takes requests for the model now; False too where nothing listens."""
+
+    async def close(self) -> None: ...
+
+
+def open_transport(url: str) -> Transport:
+    """Choose the wire by the URL's scheme: ``http://``, ``https://``, ``grpc://``, ``grpcs://``; without one gRPC.
+
+    Raises:
+        CallerMistake: another scheme, or no host.
+    """
+    scheme, separator, rest = url.rpartition("://")
+    address = rest.rstrip("/")
+    if not address:
+        raise CallerMistake(f"url '{url}': it names no host; write host:port or http://host:port.")
+    if scheme in ("http", "https"):
+        from triton_llm_client.http_transport import HttpTransport
+
+        return HttpTransport(url.rstrip("/"))
+    if scheme not in ("grpc", "grpcs") and separator:
+        raise CallerMistake(f"url '{url}': scheme '{scheme}'; it must be grpc, grpcs, http or https.")
+    from triton_llm_client.grpc_transport import GrpcTransport
+
+    return GrpcTransport(address, tls=scheme == "grpcs")
