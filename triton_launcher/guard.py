@@ -1,0 +1,95 @@
+"""A small process between the launcher and tritonserver, so that nothing outlives a launcher that was killed.
+
+``python -m triton_launcher.guard``: reads one `Order` (a JSON line) from stdin, starts the command, writes its
+process id to stdout, and waits for the first of two ends: the command's, or the launcher's (stdin closes). Then
+it kills and sweeps all that carries the order's marker, and exits with the command's code. Should the guard
+itself be killed, the kernel kills the command, and the launcher sweeps.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from triton_launcher import processes
+
+__all__ = ["Order", "main"]
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to run and under which marker."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    log: str
+    marker: str
+
+    def to_line(self) -> bytes:
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+
+def main() -> int:
+    order = Order(**json.loads(sys.stdin.buffer.readline()))
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, signal.SIG_IGN)  # the launcher alone decides; its end closes stdin
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphaned stubs become ours, so that we can reap them
+    child = _start(order)
+    with suppress(BrokenPipeError):
+        print(child.pid, flush=True)
+    while child.poll() is None and not _launcher_gone():
+        pass
+    child.kill()
+    code = child.wait()
+    processes.sweep(order.marker)
+    _reap()
+    return code if code >= 0 else 128 - code
+
+
+def _start(order: Order) -> subprocess.Popen[bytes]:
+    with open(order.log, "ab") as log:
+        return subprocess.Popen(
+            order.command,
+            env=order.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_end_with_guard,
+        )
+
+
+def _end_with_guard() -> None:
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, signal.SIG_DFL)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _launcher_gone() -> bool:
+    readable, _, _ = select.select([sys.stdin], [], [], _LOOK_SECONDS)
+    return bool(readable) and os.read(sys.stdin.fileno(), 1) == b""
+
+
+def _reap() -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,63 @@
+"""The four ports of a server, checked before anything starts."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from dataclasses import dataclass
+
+from triton_launcher.errors import LaunchRefused
+
+__all__ = ["Ports", "check_ports", "is_loopback", "reachable"]
+
+_LOOPBACK = ("localhost", "::1")
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+@dataclass(frozen=True)
+class Ports:
+    http: int = 8000
+    grpc: int = 8001
+    metrics: int = 8002
+    health: int = 8003
+
+
+def check_ports(host: str, ports: Ports) -> None:
+    """Raise LaunchRefused that names the first port that is taken, given twice or no port, and what to change."""
+    seen: dict[int, str] = {}
+    for what, port in vars(ports).items():
+        remedy = f"choose another with --{what}-port or {what.upper()}_PORT"
+        if not 1 <= port <= 65535:
+            raise LaunchRefused(f"{what} port {port}: it must lie between 1 and 65535; {remedy}.")
+        if port in seen:
+            raise LaunchRefused(f"{what} port {port}: it is the {seen[port]} port already; {remedy}.")
+        seen[port] = what
+        _check_free(host, what, port, remedy)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    return host in _LOOPBACK or host.startswith("127.")
+
+
+def reachable(host: str) -> str:
+    """The address at which a server that listens on ``host`` is reached from this machine."""
+    return _ANY.get(host, host)
+
+
+def _check_free(host: str, what: str, port: int, remedy: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise LaunchRefused(
+                    f"{what} port {port} on {host}: another process listens there; stop it, or {remedy}."
+                ) from error
+            raise LaunchRefused(
+                f"{what} port {port} on {host}: {error.strerror or error}; the address must be this machine's: "
+                f"change --host, or {remedy}."
+            ) from error
