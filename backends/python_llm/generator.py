@@ -68,6 +68,7 @@ class Generator:
             session = self._sessions.get(request_id)
         if session is None:
             raise NotFound("unknown_request", f"stop: no running request has the id '{request_id}'.")
+        session.verdict = session.verdict or "cancelled"
         self._engine.cancel(request_id)
 
     def drain(self) -> None:
@@ -177,9 +178,11 @@ class Generator:
                     _log.exception("watching request '%s' failed", session.request.request_id)
 
     def _check(self, session: Session, now: float) -> None:
-        if session.ended or session.verdict is not None:
+        if session.verdict is not None:
+            pass  # asked before; asked again in case the engine had not yet seen the request
+        elif session.ended:
             return
-        if session.deadline and now >= session.deadline:
+        elif session.deadline and now >= session.deadline:
             session.verdict = "timeout"
         elif session.reply.is_cancelled():
             session.verdict = "cancelled"

@@ -1,0 +1,16 @@
+"""The paged engine over an ``openvino-ir`` artifact."""
+
+from __future__ import annotations
+
+from python_llm.artifact import Artifact
+from python_llm.engines.paged.engine import PagedEngine
+from python_llm.engines.paged.runners.openvino import OpenVinoRunner
+from python_llm.settings import ServingConfig
+
+__all__ = ["load"]
+
+
+def load(artifact: Artifact, serving: ServingConfig) -> PagedEngine:
+    """The engine factory of artifact kind ``openvino-ir``."""
+    runner = OpenVinoRunner(artifact.path / "openvino_model.xml", serving)
+    return PagedEngine(runner, serving, context_length=artifact.manifest.model.context_length)

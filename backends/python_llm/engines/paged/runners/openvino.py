@@ -1,0 +1,121 @@
+"""The OpenVINO runner: an exported IR made paged, with KV tensors that belong to us.
+
+``paged_attention_transformation`` replaces the IR's stateful attention by one that reads and writes numbered
+blocks. The layout of a block depends on plugin, precision and device; only ``block_size`` is read from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import openvino as ov
+from openvino import opset13
+from openvino._offline_transformations import paged_attention_transformation
+
+from python_llm.engines.paged.runner import ForwardBatch
+from python_llm.errors import CallerMistake
+from python_llm.settings import ServingConfig
+
+__all__ = ["OpenVinoRunner"]
+
+_log = logging.getLogger(__name__)
+
+
+class OpenVinoRunner:
+    """A compiled IR and its KV blocks; ``forward`` releases the GIL while the model runs."""
+
+    def __init__(self, model_xml: Path, serving: ServingConfig) -> None:
+        """Read, transform and compile; allocate as many blocks as ``kv_cache_bytes`` holds (touched when used).
+
+        Raises:
+            CallerMistake: the budget holds no block.
+        """
+        core = ov.Core()
+        model = core.read_model(model_xml)
+        paged_attention_transformation(model)
+        _gather_before_head(model)
+        compiled = core.compile_model(model, "CPU", _properties(serving))
+        self._request = compiled.create_infer_request()
+        self._names = {name for port in compiled.inputs for name in port.get_names()}
+        caches = [port for port in compiled.inputs if "_cache." in port.get_any_name()]
+        value_shape = next(p for p in caches if p.get_any_name().startswith("value_cache")).get_partial_shape()
+        self.block_size = value_shape[2].get_length()
+        self.vocab_size = compiled.output(0).get_partial_shape()[-1].get_length()
+        block_bytes = sum(_block_bytes(port) for port in caches)
+        self.block_count = serving.kv_cache_bytes // block_bytes
+        if self.block_count < 2:
+            raise CallerMistake(
+                f"kv_cache_bytes {serving.kv_cache_bytes}: one block takes {block_bytes} bytes; "
+                f"give it at least {2 * block_bytes}."
+            )
+        self._caches = {port.get_any_name(): self._allocate(port) for port in caches}
+        _log.info("%d KV blocks of %d tokens, %d bytes each", self.block_count, self.block_size, block_bytes)
+
+    def forward(self, batch: ForwardBatch) -> npt.NDArray[np.float32]:
+        wanted = batch.wanted if len(batch.wanted) else np.zeros(1, np.int64)  # the head wants at least one row
+        feed = {
+            "input_ids": batch.token_ids,
+            "position_ids": batch.positions,
+            "past_lens": batch.past_lens,
+            "subsequence_begins": batch.subsequence_begins,
+            "block_indices": batch.block_indices,
+            "block_indices_begins": batch.block_begins,
+            "max_context_len": np.array(batch.longest, np.int32),
+            "wanted_rows": wanted,
+        }
+        for name, array in feed.items():
+            if name in self._names:
+                self._request.set_tensor(name, ov.Tensor(array))
+        self._request.infer()
+        logits = self._request.get_output_tensor(0).data
+        return np.asarray(logits.reshape(-1, logits.shape[-1])[: len(batch.wanted)])
+
+    def export_blocks(self, blocks: Sequence[int]) -> Mapping[str, npt.NDArray[Any]]:
+        return {name: cache[list(blocks)] for name, cache in self._caches.items()}
+
+    def import_blocks(self, blocks: Sequence[int], content: Mapping[str, npt.NDArray[Any]]) -> None:
+        for name, cache in self._caches.items():
+            cache[list(blocks)] = content[name]
+
+    def _allocate(self, port: Any) -> npt.NDArray[Any]:
+        shape = [self.block_count, *(dim.get_length() for dim in list(port.get_partial_shape())[1:])]
+        array = np.zeros(shape, port.get_element_type().to_dtype())  # pages are touched when first written
+        self._request.set_tensor(port.get_any_name(), ov.Tensor(array, shared_memory=True))
+        return array
+
+
+def _properties(serving: ServingConfig) -> dict[str, Any]:
+    properties: dict[str, Any] = {
+        "INFERENCE_NUM_THREADS": serving.threads or len(os.sched_getaffinity(0)),
+        "KV_CACHE_PRECISION": serving.kv_cache_precision,
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    if serving.inference_precision == "f32":
+        properties |= {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
+    return properties
+
+
+def _block_bytes(port: Any) -> int:
+    elements = 1
+    for dim in list(port.get_partial_shape())[1:]:
+        elements *= dim.get_length()
+    return elements * int(port.get_element_type().size)
+
+
+def _gather_before_head(model: ov.Model) -> None:
+    """Compute logits of the wanted tokens only: gather their rows before the last matrix product."""
+    node = model.get_results()[0].input_value(0).get_node()
+    while node.get_type_name() != "MatMul":
+        node = node.input_value(0).get_node()
+    rows = opset13.parameter([-1], np.int64, name="wanted_rows")
+    rows.output(0).get_tensor().set_names({"wanted_rows"})
+    gathered = opset13.gather(node.input_value(0), rows, opset13.constant(np.int64(0)))
+    node.input(0).replace_source_output(gathered.output(0))
+    model.add_parameters([rows])
+    model.validate_nodes_and_infer_types()
