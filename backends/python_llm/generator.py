@@ -7,18 +7,17 @@ whose deadline passed. An exception anywhere fails the requests it touched.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from queue import SimpleQueue
 from typing import Any
 
 from python_llm.admission import Admission
-from python_llm.engine import Engine, Event, Failed, Finished, Tokens
+from python_llm.engine import Engine, Event, Tokens
 from python_llm.errors import EngineFailure, InvalidRequest, NotFound, ServeError, Unavailable
 from python_llm.session import Reply, Session
 from python_llm.settings import ServingConfig
@@ -144,27 +143,40 @@ class Generator:
             self._sessions.pop(session.request.request_id, None)
 
     def _deliver(self) -> None:
-        while (item := self._events.get()) is not None:
-            session, event = item
+        for session, events in self._event_groups():
+            ids = [token_id for event in events if isinstance(event, Tokens) for token_id in event.ids]
+            end = next((event for event in events if not isinstance(event, Tokens)), None)
             try:
-                self._handle(session, event)
+                session.on_events(ids, end)
+                if session.stopped_by_text and end is None:
+                    self._engine.cancel(session.request.request_id)
             except Exception as error:
-                _log.exception("delivery to request '%s' failed", session.request.request_id)
-                self._engine.cancel(session.request.request_id)
-                with contextlib.suppress(Exception):  # the reply itself may be what broke
-                    session.fail(EngineFailure("internal", f"request '{session.request.request_id}': {error!r}."))
-            if not isinstance(event, Tokens):
+                self._mishap(session, error)
+            if end is not None:
                 self._forget(session)
 
-    def _handle(self, session: Session, event: Event) -> None:
-        if isinstance(event, Tokens):
-            session.on_tokens(event)
-            if session.stopped_by_text:
-                self._engine.cancel(session.request.request_id)
-        elif isinstance(event, Finished):
-            session.on_finished(event)
-        elif isinstance(event, Failed):
-            session.on_failed(event)
+    def _event_groups(self) -> Iterator[tuple[Session, list[Event]]]:
+        """What is on the queue, together for each session: a slow delivery sends fewer, larger responses."""
+        item = self._events.get()
+        while item is not None:
+            groups: dict[Session, list[Event]] = {item[0]: [item[1]]}
+            while not self._events.empty() and item is not None:
+                item = self._events.get()
+                if item is not None:
+                    groups.setdefault(item[0], []).append(item[1])
+            yield from groups.items()
+            if item is not None:
+                item = self._events.get()
+
+    def _mishap(self, session: Session, error: Exception) -> None:
+        """Delivery broke: end the request at both ends."""
+        request_id = session.request.request_id
+        _log.error("delivery to request '%s' failed", request_id, exc_info=error)
+        self._engine.cancel(request_id)
+        try:
+            session.fail(EngineFailure("internal", f"request '{request_id}': {error!r}."))
+        except Exception:
+            _log.exception("request '%s' cannot be answered", request_id)  # its reply is what broke
 
     def _watch(self) -> None:
         while not self._closed.wait(_WATCH_SECONDS):

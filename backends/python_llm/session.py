@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from python_llm.admission import Admitted
-from python_llm.engine import Failed, Finished, FinishReason, Tokens
+from python_llm.engine import Failed, Finished, FinishReason
 from python_llm.errors import ServeError
 from python_llm.stream import Delta, TextStream
 from python_llm.token_bytes import TokenBytes
@@ -47,22 +47,20 @@ class Session:
     def stopped_by_text(self) -> bool:
         return self._text.stop_word is not None
 
-    def on_tokens(self, event: Tokens) -> None:
+    def on_events(self, ids: Sequence[int], end: Finished | Failed | None) -> None:
+        """New tokens, and perhaps the end, in one response."""
         if self.ended:
             return  # tokens after a stop word: the engine had not yet seen the cancel
-        delta = self._text.push(event.ids)
+        delta = self._text.push(ids)
         if self.stopped_by_text:
             self._finish(delta, "stop")
+        elif isinstance(end, Failed):
+            self.fail(end.error)
+        elif isinstance(end, Finished):
+            reason = self.verdict if self.verdict and end.reason == "cancelled" else end.reason
+            self._finish(delta + self._text.finish(), reason)
         elif delta:
             self._emit(delta)
-
-    def on_finished(self, event: Finished) -> None:
-        if not self.ended:
-            reason = self.verdict if self.verdict and event.reason == "cancelled" else event.reason
-            self._finish(self._text.finish(), reason)
-
-    def on_failed(self, event: Failed) -> None:
-        self.fail(event.error)
 
     def fail(self, error: ServeError) -> None:
         if not self.ended:
@@ -76,8 +74,7 @@ class Session:
             self._kept.append(delta)
 
     def _finish(self, last: Delta, reason: str) -> None:
-        parts = [*self._kept, last]
-        whole = Delta("".join(d.text for d in parts), tuple(i for d in parts for i in d.ids))
+        whole = sum([*self._kept, last], Delta("", ()))
         self.ended = True
         self.reply.send(self._outputs(whole, reason), final=True)
 

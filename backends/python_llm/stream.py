@@ -27,6 +27,9 @@ class Delta:
     def __bool__(self) -> bool:
         return bool(self.text or self.ids)
 
+    def __add__(self, later: Delta) -> Delta:
+        return Delta(self.text + later.text, self.ids + later.ids)
+
 
 class TextStream:
     """Push ids, get deltas. ``stop_word`` is set once a stop word ended the text; later ids are ignored."""

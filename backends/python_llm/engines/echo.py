@@ -51,7 +51,9 @@ class _Running:
 class EchoEngine:
     """One token of the prompt, in a circle, for each running request in each step."""
 
-    capabilities = Capabilities(sampling=frozenset({"temperature", "top_k", "top_p", "min_p", "seed"}), resume=True)
+    capabilities = Capabilities(
+        sampling=frozenset({"temperature", "top_k", "top_p", "min_p", "seed"}), priorities=True, resume=True
+    )
 
     def __init__(self, limits: EngineLimits, script: EchoScript) -> None:
         self.limits = limits
@@ -120,7 +122,8 @@ class EchoEngine:
 
     def _step(self) -> None:
         failing = self._steps == self._script.fail_at
-        for request_id, running in list(self._running.items())[: self.limits.max_running]:
+        by_priority = sorted(self._running.items(), key=lambda item: item[1].request.priority)
+        for request_id, running in by_priority[: self.limits.max_running]:
             if failing:
                 running.sink(Failed(EngineFailure("engine_failed", f"engine: told to fail at step {self._steps}.")))
                 del self._running[request_id]
