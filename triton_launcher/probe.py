@@ -39,14 +39,15 @@ class Probe:
         """Returns the seconds until the next question."""
         try:
             status = self._control.status(self.model, self._options.control_seconds)
-        except (NoAnswer, ServeError):
-            return self._options.status_seconds  # a control answer is a status; an error is none
-        self.pulse.status_answered(status, time.monotonic())
+        except (NoAnswer, ServeError) as error:
+            self.pulse.status_failed(error)
+        else:
+            self.pulse.status_answered(status, time.monotonic())
         return self._options.status_seconds
 
     def _ask_token(self) -> float:
-        """A busy engine shows life by its steps: only a quiet or idle one is asked."""
-        if self._steps_advanced():
+        """An engine that is seen to step needs no probe."""
+        if self.pulse.stepping:
             return self._options.probe_seconds
         self.pulse.probe_sent()
         try:
@@ -54,21 +55,10 @@ class Probe:
         except NoAnswer:
             self.pulse.probe_lost()
         except ServeError as error:
-            self.pulse.probe_ended(error, time.monotonic())
+            self.pulse.probe_answered(error, time.monotonic())
         else:
-            self.pulse.probe_ended(None, time.monotonic())
-        self._seen_steps = self._steps()
+            self.pulse.probe_answered(None, time.monotonic())
         return self._options.probe_seconds
-
-    _seen_steps = -1
-
-    def _steps_advanced(self) -> bool:
-        before, self._seen_steps = self._seen_steps, self._steps()
-        return -1 < before < self._seen_steps
-
-    def _steps(self) -> int:
-        status = self.pulse.status
-        return -1 if status is None else status.steps
 
 
 class Probes:

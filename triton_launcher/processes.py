@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
     "MARKER_VARIABLE",
+    "Stub",
     "command_line",
     "is_alive",
     "kill",
     "marked",
+    "read_stub",
     "shared_memory",
     "stubs",
     "sweep",
@@ -37,9 +40,24 @@ def marked(marker: str, root: Path = Path("/proc")) -> tuple[int, ...]:
     return tuple(pid for pid in pids if pid != os.getpid() and needle in _read(root / f"{pid}/environ").split(b"\0"))
 
 
-def stubs(marker: str) -> Mapping[int, str]:
-    """Live backend stubs: process id -> the model instance it runs."""
-    return {pid: instance for pid in marked(marker) if (instance := _instance(pid)) is not None}
+@dataclass(frozen=True)
+class Stub:
+    """What a backend process runs: an instance of a model."""
+
+    model: str
+    instance: str
+
+
+def stubs(marker: str) -> Mapping[int, Stub]:
+    """Live backend stubs, by process id."""
+    return {pid: stub for pid in marked(marker) if (stub := read_stub(command_line(pid))) is not None}
+
+
+def read_stub(arguments: Sequence[str]) -> Stub | None:
+    """Read a stub's command line: stub, MODEL/VERSION/model.py, region, two sizes, parent, folder, handle, instance."""
+    if len(arguments) < 9 or Path(arguments[0]).name != _STUB:
+        return None
+    return Stub(Path(arguments[1]).parents[1].name, arguments[8])
 
 
 def command_line(pid: int) -> list[str]:
@@ -74,14 +92,6 @@ def sweep(marker: str, folder: Path = _SHARED_MEMORY) -> None:
     for region in shared_memory(marker, folder):
         with suppress(OSError):
             region.unlink()
-
-
-def _instance(pid: int) -> str | None:
-    """A stub's command line: stub, model.py, region name, two sizes, parent, backend folder, handle, instance, …"""
-    arguments = command_line(pid)
-    if not arguments or Path(arguments[0]).name != _STUB:
-        return None
-    return arguments[8] if len(arguments) > 8 else str(pid)
 
 
 def _read(path: Path) -> bytes:

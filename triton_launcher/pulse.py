@@ -1,8 +1,8 @@
 """Is a generator alive? The rules, free of threads and clocks; `probe` feeds them.
 
 Life is a step counter that advances, a probe answered with a real token, or ``queue_full``. Death is no step for
-``stall_seconds`` with work waiting, no control answer for ``control_seconds``, or an engine that says twice that
-it is not healthy.
+``stall_seconds`` with work waiting, no control answer for ``control_seconds``, or an engine that says twice in a
+row that it is not healthy, or fails two probes in a row.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from python_llm.errors import ServeError
+from python_llm.errors import EngineFailure, ServeError
 
 from triton_launcher.control import Status
 
 __all__ = ["Pulse", "PulseLimits"]
 
-_UNHEALTHY_ANSWERS = 2
+_IN_A_ROW = 2
 
 
 @dataclass(frozen=True)
@@ -34,51 +34,64 @@ class Pulse:
         self._answered_at = now
         self._life_at = now
         self._steps = -1
-        self._unhealthy = 0
+        self._busy = 0
         self._probing = False
-        self.status: Status | None = None  # the latest
+        self._stepping = False
+        self._unhealthy = 0
+        self._failed_probes = 0
+        self._last_error = ""
+
+    @property
+    def stepping(self) -> bool:
+        """Work is there and the latest status showed new steps: no probe is needed to see life."""
+        with self._lock:
+            return self._stepping
 
     def status_answered(self, status: Status, now: float) -> None:
         with self._lock:
             self._answered_at = now
+            advanced = status.steps != self._steps
             idle = status.busy == 0 and not self._probing
-            if idle or status.steps != self._steps:
+            if idle or advanced:
                 self._life_at = now
-            self._steps = status.steps
+            self._steps, self._busy = status.steps, status.busy
+            self._stepping = advanced and status.busy > 0
             self._unhealthy = 0 if status.healthy or status.draining else self._unhealthy + 1
-            self.status = status
+
+    def status_failed(self, error: Exception) -> None:
+        with self._lock:
+            self._last_error = str(error)
 
     def probe_sent(self) -> None:
         """From now on a still step counter means something even if the generator counts no request."""
         with self._lock:
             self._probing = True
 
-    def probe_ended(self, error: ServeError | None, now: float) -> None:
-        """The probe brought a token, or was answered with ``error``: both are answers; full or fine is life."""
+    def probe_answered(self, error: ServeError | None, now: float) -> None:
+        """The probe brought a token, or an error: both are answers, and a token or a full queue is life."""
         with self._lock:
             self._probing = False
             self._answered_at = now
-            if error is None or error.reason in ("queue_full", "draining"):
+            if error is None or error.reason == "queue_full":
                 self._life_at = now
+            self._failed_probes = self._failed_probes + 1 if isinstance(error, EngineFailure) else 0
+            self._last_error = str(error or "")
 
     def probe_lost(self) -> None:
         """The probe got no answer: no life, and no death by itself."""
         with self._lock:
             self._probing = False
 
-    def quiet(self, now: float) -> float:
-        """Seconds since the last sign of life."""
-        with self._lock:
-            return now - self._life_at
-
     def cause_of_death(self, now: float) -> str | None:
         """None while there is life."""
         with self._lock:
             if now - self._answered_at > self._limits.control_seconds:
-                return f"no control answer for {now - self._answered_at:.0f} s"
+                last = f" (last: {self._last_error})" if self._last_error else ""
+                return f"no control answer for {now - self._answered_at:.0f} s{last}"
             if now - self._life_at > self._limits.stall_seconds:
-                busy = self.status.busy if self.status is not None else 0
-                return f"no step for {now - self._life_at:.0f} s with {max(busy, 1)} requests waiting"
-            if self._unhealthy >= _UNHEALTHY_ANSWERS:
+                return f"no step for {now - self._life_at:.0f} s with {max(self._busy, 1)} requests waiting"
+            if self._unhealthy >= _IN_A_ROW:
                 return "its engine says it is not healthy"
+            if self._failed_probes >= _IN_A_ROW:
+                return f"its engine fails: {self._last_error}"
             return None

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import IO, cast
 
 import triton_launcher
 from triton_launcher import processes
@@ -31,16 +32,16 @@ class TritonServer:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C in a terminal reaches the launcher alone
         )
-        assert self._guard.stdin is not None and self._guard.stdout is not None
-        self._guard.stdin.write(Order(command, environment, str(log), marker).to_line())
-        self._guard.stdin.flush()
-        self.pid = int(self._guard.stdout.readline() or 0)
+        order, answer = self._pipes()
+        order.write(Order(command, environment, str(log), marker).to_line())
+        order.flush()
+        self.pid = int(answer.readline() or 0)
 
     def alive(self) -> bool:
         return processes.is_alive(self.pid)
 
-    def stubs(self) -> Mapping[int, str]:
-        """Live backend stubs: process id -> model instance."""
+    def stubs(self) -> Mapping[int, processes.Stub]:
+        """Live backend stubs, by process id."""
         return processes.stubs(self._marker)
 
     def terminate(self) -> None:
@@ -62,9 +63,11 @@ class TritonServer:
             self._guard.kill()
             self._guard.wait()
         processes.sweep(self._marker)
-        for pipe in (self._guard.stdin, self._guard.stdout):
-            if pipe is not None:
-                pipe.close()
+        for pipe in self._pipes():
+            pipe.close()
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        return cast(IO[bytes], self._guard.stdin), cast(IO[bytes], self._guard.stdout)
 
 
 def _guard_environment(marker: str) -> dict[str, str]:
