@@ -58,14 +58,14 @@ class Session:
             self.fail(end.error)
         elif isinstance(end, Finished):
             reason = self.verdict if self.verdict and end.reason == "cancelled" else end.reason
-            self._finish(delta + self._text.finish(), reason)
+            self._finish(Delta.join([delta, self._text.finish()]), reason)
         elif delta:
             self._emit(delta)
 
     def fail(self, error: ServeError) -> None:
         if not self.ended:
-            self.ended = True
             self.reply.fail(error)
+            self.ended = True
 
     def _emit(self, delta: Delta) -> None:
         if self._streams:
@@ -74,9 +74,9 @@ class Session:
             self._kept.append(delta)
 
     def _finish(self, last: Delta, reason: str) -> None:
-        whole = sum([*self._kept, last], Delta("", ()))
-        self.ended = True
+        whole = Delta.join([*self._kept, last])
         self.reply.send(self._outputs(whole, reason), final=True)
+        self.ended = True
 
     def _outputs(self, delta: Delta, reason: str) -> dict[str, Any]:
         outputs: dict[str, Any] = {

@@ -27,8 +27,9 @@ class Delta:
     def __bool__(self) -> bool:
         return bool(self.text or self.ids)
 
-    def __add__(self, later: Delta) -> Delta:
-        return Delta(self.text + later.text, self.ids + later.ids)
+    @staticmethod
+    def join(deltas: Sequence[Delta]) -> Delta:
+        return Delta("".join(d.text for d in deltas), tuple(i for d in deltas for i in d.ids))
 
 
 class TextStream:
