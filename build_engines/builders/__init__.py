@@ -1,0 +1,91 @@
+"""Builders, one file each: a Hugging Face folder in, engine files out.
+
+A module of this package offers ``BUILDER``; another distribution adds one by an entry point of the group
+``triton_llm.builders`` whose name is the engine and whose object is the builder. Importing a builder's module
+imports no engine library; building does.
+"""
+
+from __future__ import annotations
+
+import difflib
+import pkgutil
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
+
+from build_engines.errors import SpecError
+from build_engines.progress import Progress
+from build_engines.spec import EngineSpec
+
+__all__ = ["Builder", "builder_names", "check_spec", "find_builder"]
+
+_GROUP = "triton_llm.builders"
+_AUTO = "openvino"  # what `auto` means where nothing better is there
+
+
+class Builder(Protocol):
+    """One engine's builder."""
+
+    engine: str
+    kind: str  # of the artifact
+    packages: tuple[str, ...]  # distributions whose versions decide the result; they go into the content key
+    formats: Mapping[str, str]  # what a quantisation word means here
+    has_limits: bool  # whether the engine is compiled for limits
+
+    def check(self, folder: Path, config: Mapping[str, Any]) -> None:
+        """Refuse an architecture this builder cannot compile, before anything heavy; raises CheckpointError."""
+
+    def build(self, folder: Path, spec: EngineSpec, output: Path, scratch: Path, progress: Progress) -> dict[str, Any]:
+        """Write the engine's files into ``output`` and return what the manifest says of the quantisation."""
+
+    def verify(self, output: Path, vocab_size: int) -> None:
+        """Load what was built and run one forward pass; raises BuildFailure."""
+
+
+def builder_names() -> tuple[str, ...]:
+    """Engines that can be built here."""
+    own = {module.name for module in pkgutil.iter_modules(__path__)}
+    return tuple(sorted(own | {point.name for point in entry_points(group=_GROUP)}))
+
+
+def find_builder(engine: str) -> Builder:
+    """The builder of ``engine``.
+
+    Raises:
+        SpecError: there is none of that name.
+    """
+    name = _AUTO if engine == "auto" else engine
+    names = builder_names()
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else "choose one of these, or auto."
+        raise SpecError(f"engine '{engine}': no builder for it here; there are: {', '.join(names)}; {hint}")
+    for point in entry_points(group=_GROUP):
+        if point.name == name:
+            found: Builder = point.load()
+            return found
+    module: Any = import_module(f"{__name__}.{name}")
+    builder: Builder = module.BUILDER
+    return builder
+
+
+def check_spec(spec: EngineSpec, builder: Builder) -> None:
+    """Refuse what the engine lacks, by name.
+
+    Raises:
+        SpecError: a quantisation or a limit the builder does not have.
+    """
+    if spec.quant not in builder.formats:
+        raise SpecError(
+            f"quant '{spec.quant}': the {builder.engine} engine lacks it; it has {', '.join(builder.formats)}."
+        )
+    if builder.has_limits:
+        return
+    for limit in ("max_batch_size", "max_input_len", "max_seq_len", "max_num_tokens"):
+        if value := getattr(spec, limit):
+            raise SpecError(
+                f"{limit} {value}: the {builder.engine} engine is not compiled for limits; leave it out and set the "
+                "serving knobs of the model's entry instead."
+            )

@@ -113,7 +113,7 @@ def _write_model(folder: Path, architecture: str, dtype: str, seed: int, options
     from transformers import AutoConfig, AutoModelForCausalLM
 
     config = AutoConfig.for_model(architecture, **options)
-    model = AutoModelForCausalLM.from_config(config)
+    model = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):

@@ -1,0 +1,97 @@
+"""Writing the artifact: its content key, and artifact.json as the last file. Reading is python_llm.artifact's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from python_llm.artifact import MANIFEST, SCHEMA, FileRecord, Manifest, ModelFacts, Source, sha256_of
+
+from build_engines.builders import Builder
+from build_engines.spec import EngineSpec
+
+__all__ = ["RECIPE", "builder_versions", "content_key", "folder_size", "manifest_of", "write_manifest"]
+
+# Raise it when what a build writes changes though no version does: artifacts of the old recipe are built anew.
+RECIPE = "1"
+
+
+def builder_versions(builder: Builder) -> dict[str, str]:
+    """What built the artifact: exact versions, as the installed distributions report them."""
+    return {"triton-llm": version("triton-llm"), "recipe": RECIPE} | {name: version(name) for name in builder.packages}
+
+
+def content_key(hashes: Mapping[str, str], spec: EngineSpec, builder: Builder) -> str:
+    """What an artifact depends on, as one hash: source files, the knobs that matter, the builder's versions.
+
+    Our own version is not in it: RECIPE stands for what of ours decides the result.
+    """
+    versions = {name: found for name, found in builder_versions(builder).items() if name != "triton-llm"}
+    inputs = {
+        "schema": SCHEMA,
+        "files": dict(hashes),
+        "engine": builder.engine,
+        "quant": spec.quant,
+        "group_size": spec.group_size,
+        "limits": asdict(spec.limits),
+        "versions": versions,
+    }
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def manifest_of(
+    output: Path,
+    *,
+    spec: EngineSpec,
+    builder: Builder,
+    key: str,
+    source: Source,
+    facts: ModelFacts,
+    quantisation: Mapping[str, Any],
+) -> Manifest:
+    """The manifest of the finished files in ``output``."""
+    files = sorted(file for file in output.rglob("*") if file.is_file() and file.name != MANIFEST)
+    return Manifest(
+        schema=SCHEMA,
+        name=spec.name,
+        kind=builder.kind,
+        content_key=key,
+        source=source,
+        model=facts,
+        quantisation=quantisation,
+        files={
+            str(file.relative_to(output)): FileRecord(size=file.stat().st_size, sha256=sha256_of(file))
+            for file in files
+        },
+        builder=builder_versions(builder),
+        limits=spec.limits,
+    )
+
+
+def write_manifest(manifest: Manifest, output: Path) -> None:
+    """Put every file on the disk, then artifact.json: a power cut leaves no manifest without its files."""
+    for name in manifest.files:
+        _sync(output / name)
+    scratch = output / f".{MANIFEST}"
+    scratch.write_text(manifest.to_json(), "utf-8")
+    _sync(scratch)
+    scratch.replace(output / MANIFEST)
+
+
+def _sync(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def folder_size(manifest: Manifest) -> int:
+    """Bytes of the artifact's files."""
+    return sum(record.size for record in manifest.files.values())

@@ -1,0 +1,230 @@
+"""OpenVINO: export to a stateful IR, compress the weights, check that the paged form of it runs."""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from build_engines.errors import BuildFailure, CheckpointError, SpecError
+from build_engines.progress import Progress
+from build_engines.spec import GROUP_SIZES, EngineSpec
+
+__all__ = ["BUILDER", "OpenvinoBuilder", "choose_group_size"]
+
+_TASK = "text-generation-with-past"
+_IR = "openvino_model.xml"
+
+
+class OpenvinoBuilder:
+    engine = "openvino"
+    kind = "openvino-ir"
+    packages = ("openvino", "optimum-intel", "optimum", "nncf", "transformers", "torch")
+    # Asymmetric, as optimum does it where nothing is said.
+    formats: Mapping[str, str] = {"none": "as the checkpoint", "int8": "int8_asym", "int4": "int4_asym"}
+    has_limits = False
+
+    def check(self, folder: Path, config: Mapping[str, Any]) -> None:
+        with _quiet():
+            import optimum.exporters.openvino  # noqa: F401  (registers what can be exported)
+            from optimum.exporters.tasks import TasksManager
+
+            kind = str(config["model_type"])
+            try:
+                tasks = TasksManager.get_supported_tasks_for_model_type(
+                    kind, exporter="openvino", library_name="transformers"
+                )
+            except KeyError:
+                tasks = {}
+        if _TASK not in tasks:
+            raise CheckpointError(
+                f"checkpoint '{folder}': architecture '{kind}' cannot be compiled to an OpenVINO text generator; "
+                "choose a model of another architecture (llama, qwen2, mistral, gemma, phi3, gpt_neox and others work)."
+            )
+
+    def build(self, folder: Path, spec: EngineSpec, output: Path, scratch: Path, progress: Progress) -> dict[str, Any]:
+        with _quiet():
+            progress.phase("export")
+            _export(folder, scratch / "export")
+            progress.phase(f"compress to {spec.quant}" if spec.quant != "none" else "save")
+            return _compress(scratch / "export" / _IR, spec, output / _IR)
+
+    def verify(self, output: Path, vocab_size: int) -> None:
+        try:
+            found = _forward(output / _IR)
+        except RuntimeError as error:  # whatever OpenVINO raises
+            raise BuildFailure(f"engine '{output / _IR}': its paged form does not run ({error}).") from error
+        if found != vocab_size:
+            raise BuildFailure(f"engine '{output / _IR}': {found} logits, the checkpoint's vocabulary is {vocab_size}.")
+
+
+BUILDER = OpenvinoBuilder()
+
+
+def choose_group_size(input_sizes: set[int], wanted: int, subject: str) -> int:
+    """The largest int4 group that divides every matrix's input size, or ``wanted`` where it does.
+
+    Raises:
+        SpecError: none does.
+    """
+    for size in (wanted,) if wanted else GROUP_SIZES:
+        if all(inputs % size == 0 for inputs in input_sizes):
+            return size
+    tried = wanted or ", ".join(map(str, GROUP_SIZES))
+    odd = sorted(inputs for inputs in input_sizes if inputs % (wanted or GROUP_SIZES[-1]))
+    raise SpecError(
+        f"group_size {tried}: no such group divides the matrices of '{subject}', whose input sizes include "
+        f"{', '.join(map(str, odd[:4]))}; choose quant int8" + (", or another group size." if wanted else ".")
+    )
+
+
+def _export(folder: Path, output: Path) -> None:
+    """Write a stateful IR whose weights keep the checkpoint's precision."""
+    from optimum.exporters.openvino import main_export
+    from optimum.intel.openvino import OVConfig
+
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        main_export(
+            str(folder),
+            output=output,
+            task=_TASK,
+            framework="pt",
+            library_name="transformers",
+            local_files_only=True,
+            stateful=True,
+            convert_tokenizer=False,
+            ov_config=OVConfig(dtype="auto"),
+        )
+    except (ValueError, RuntimeError, KeyError, AttributeError, NotImplementedError, ImportError) as error:
+        raise CheckpointError(f"checkpoint '{folder}': the OpenVINO exporter refuses it: {error}") from error
+    for file in output.iterdir():  # the tokenizer files are copied from the checkpoint, unchanged
+        if file.stem != "openvino_model":
+            file.unlink()
+
+
+def _compress(source: Path, spec: EngineSpec, target: Path) -> dict[str, Any]:
+    """Compress the weights; what the IR itself would say about the KV cache is dropped, since serving decides it."""
+    import nncf
+    import openvino
+
+    model = openvino.Core().read_model(source)
+    record: dict[str, Any] = {"weights": spec.quant, "format": OpenvinoBuilder.formats[spec.quant]}
+    if spec.quant == "int8":
+        model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_ASYM)
+    elif spec.quant == "int4":
+        record["group_size"] = choose_group_size(_input_sizes(model), spec.group_size, spec.model)
+        model = nncf.compress_weights(
+            model, mode=nncf.CompressWeightsMode.INT4_ASYM, group_size=record["group_size"], ratio=1.0
+        )
+    else:
+        record["format"] = _float_format(model)
+    _forget_kv_precision(model)
+    openvino.save_model(model, target, compress_to_fp16=False)
+    return record
+
+
+def _forget_kv_precision(model: Any) -> None:
+    if model.has_rt_info(["runtime_options", "KV_CACHE_PRECISION"]):
+        options = model.get_rt_info("runtime_options").value
+        options.pop("KV_CACHE_PRECISION")
+        model.set_rt_info(options, "runtime_options")
+
+
+def _input_sizes(model: Any) -> set[int]:
+    """Input sizes of the matrices that int4 compresses: constants that a MatMul multiplies by."""
+    sizes = set()
+    for node in model.get_ops():
+        if node.get_type_name() != "MatMul":
+            continue
+        weight = node.input_value(1).get_node()
+        while weight.get_type_name() == "Convert":
+            weight = weight.input_value(0).get_node()
+        if weight.get_type_name() == "Constant" and len(weight.shape) == 2:
+            sizes.add(int(weight.shape[1 if node.get_attributes()["transpose_b"] else 0]))
+    return sizes
+
+
+def _float_format(model: Any) -> str:
+    """The element type most weights have."""
+    elements: dict[str, int] = {}
+    for node in model.get_ops():
+        if node.get_type_name() == "Constant" and node.get_element_type().is_real():
+            name = node.get_element_type().get_type_name()
+            elements[name] = elements.get(name, 0) + math.prod(node.shape)
+    return max(elements, key=lambda name: elements[name], default="unknown")
+
+
+def _forward(ir: Path) -> int:
+    """One token through the paged form, as the engine will run it; returns the width of the logits."""
+    import numpy as np
+    import openvino
+    from openvino._offline_transformations import paged_attention_transformation
+
+    core = openvino.Core()
+    model = core.read_model(ir)
+    paged_attention_transformation(model)
+    compiled = core.compile_model(model, "CPU", {"PERFORMANCE_HINT": "LATENCY"})
+    request = compiled.create_infer_request()
+    given = {
+        "input_ids": np.array([1], np.int64),
+        "position_ids": np.array([0], np.int64),
+        "past_lens": np.array([0], np.int32),
+        "subsequence_begins": np.array([0, 1], np.int32),
+        "block_indices": np.array([0], np.int32),
+        "block_indices_begins": np.array([0, 1], np.int32),
+        "max_context_len": np.array(1, np.int32),
+    }
+    for port in compiled.inputs:
+        name = port.any_name
+        request.set_tensor(port, openvino.Tensor(given[name]) if name in given else _one_block(port))
+    request.infer()
+    logits = request.get_output_tensor(0).data
+    if not np.isfinite(logits).all():
+        raise RuntimeError("the logits of one token are not finite")
+    return int(logits.shape[-1])
+
+
+def _one_block(port: Any) -> Any:
+    """A KV tensor of one block: its first dimension is open, the others are the plugin's."""
+    import openvino
+
+    shape = [1 if dimension.is_dynamic else dimension.get_length() for dimension in port.partial_shape]
+    return openvino.Tensor(port.element_type, openvino.Shape(shape))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Third parties print bars, advice and tracer warnings; the caller has its own progress and errors."""
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")  # tracing warns of every Python value it freezes, by the hundred
+        with _quiet_loggers():
+            yield
+
+
+@contextmanager
+def _quiet_loggers() -> Iterator[None]:
+    import nncf
+    from transformers.utils import logging as transformers_logging
+
+    level, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    silenced = [logging.getLogger(name) for name in ("optimum", "optimum.intel", "openvino")]
+    before = [logger.level for logger in silenced]
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    nncf.set_log_level(logging.ERROR)
+    for logger in silenced:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        if bars:
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+        for logger, old in zip(silenced, before, strict=True):
+            logger.setLevel(old)

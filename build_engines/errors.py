@@ -1,0 +1,61 @@
+"""What a build can end with besides an artifact.
+
+CallerMistake (python_llm.errors, exit code 2)
+ ├── SpecError        a build knob that cannot work
+ ├── CheckpointError  a source that is missing, damaged, or of a kind nothing here can compile
+ └── StorageError     a folder that cannot be written, a disk that is full, a name that is taken
+
+BuildFailure (exit code 1)  the builder broke on a checkpoint that looked sound
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from python_llm.errors import CallerMistake
+
+__all__ = ["BuildFailure", "CheckpointError", "SpecError", "StorageError", "storage_errors"]
+
+
+class SpecError(CallerMistake):
+    """A build knob has a value that cannot work."""
+
+
+class CheckpointError(CallerMistake):
+    """The source is missing, damaged, or of a kind nothing here can compile."""
+
+
+class StorageError(CallerMistake):
+    """A folder cannot be used: no permission, no space, or it belongs to something else."""
+
+
+class BuildFailure(Exception):
+    """The builder broke on a checkpoint that looked sound; ours to repair."""
+
+    exit_code = 1
+
+
+_REMEDIES = {
+    errno.EACCES: "it must be writable; change its permissions or choose another folder",
+    errno.EPERM: "it must be writable; change its permissions or choose another folder",
+    errno.EROFS: "it lies on a read-only file system; choose another folder",
+    errno.ENOSPC: "the disk is full; free some space or choose another folder",
+    errno.EDQUOT: "the disk quota is used up; free some space or choose another folder",
+    errno.ENOTDIR: "a file stands where a folder must be; choose another folder",
+    errno.EEXIST: "a file stands where a folder must be; choose another folder",
+}
+
+
+@contextmanager
+def storage_errors(folder: Path) -> Iterator[None]:
+    """Turn an OSError whose cause the caller can remove into one StorageError that names the place."""
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0)
+        if remedy is None:
+            raise
+        raise StorageError(f"folder '{error.filename or folder}': {error.strerror}; {remedy}.") from error

@@ -1,0 +1,90 @@
+"""What the manifest says about the model: read from the checkpoint's own configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from python_llm.artifact import ModelFacts
+
+from build_engines.errors import CheckpointError
+from build_engines.gguf_tokenizer import END_OF_TURN
+
+__all__ = ["end_token_ids", "read_facts"]
+
+
+def read_facts(folder: Path) -> ModelFacts:
+    """Facts of a Hugging Face folder.
+
+    Raises:
+        CheckpointError: transformers does not know the architecture, or a fact is missing.
+    """
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(str(folder), local_files_only=True)
+    except (ValueError, KeyError, OSError, TypeError) as error:
+        raise CheckpointError(f"checkpoint '{folder}': config.json cannot be used: {error}") from error
+    heads = int(_fact(folder, config, "num_attention_heads"))
+    hidden = int(_fact(folder, config, "hidden_size"))
+    return ModelFacts(
+        architecture=str((config.architectures or [config.model_type])[0]),
+        layers=int(_fact(folder, config, "num_hidden_layers")),
+        hidden_size=hidden,
+        heads=heads,
+        kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
+        head_dim=int(getattr(config, "head_dim", None) or hidden // heads),
+        vocab_size=int(_fact(folder, config, "vocab_size")),
+        context_length=int(_fact(folder, config, "max_position_embeddings")),
+        end_token_ids=end_token_ids(folder),
+    )
+
+
+def _fact(folder: Path, config: Any, name: str) -> Any:
+    value = getattr(config, name, None)
+    if value is None:
+        raise CheckpointError(f"checkpoint '{folder}': config.json has no {name}; it must say it.")
+    return value
+
+
+def end_token_ids(folder: Path) -> tuple[int, ...]:
+    """Every end token the checkpoint names, and those with which its chat template ends a turn."""
+    ids: list[int] = []
+    for name in ("config.json", "generation_config.json"):
+        named = _json(folder / name).get("eos_token_id")
+        ids += named if isinstance(named, list) else [named] if named is not None else []
+    known = _special_tokens(folder)
+    settings = _json(folder / "tokenizer_config.json")
+    eos = settings.get("eos_token")
+    texts = [str(eos.get("content") if isinstance(eos, dict) else eos)]
+    template = _template(folder, settings)
+    texts += [text for text in END_OF_TURN if text in template]
+    ids += [known[text] for text in texts if text in known]
+    return tuple(dict.fromkeys(int(token) for token in ids))
+
+
+def _special_tokens(folder: Path) -> Mapping[str, int]:
+    """Text to id of the added tokens, wherever the tokenizer's files say it."""
+    found = {entry["content"]: entry["id"] for entry in _json(folder / "tokenizer.json").get("added_tokens") or []}
+    decoder = _json(folder / "tokenizer_config.json").get("added_tokens_decoder") or {}
+    return found | {entry["content"]: int(index) for index, entry in decoder.items()}
+
+
+def _template(folder: Path, settings: Mapping[str, Any]) -> str:
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text("utf-8")
+    template = settings.get("chat_template") or _json(folder / "chat_template.json").get("chat_template") or ""
+    return template if isinstance(template, str) else json.dumps(template, ensure_ascii=False)
+
+
+def _json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        record = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"file '{file}': unreadable ({error}); fetch the checkpoint again.") from error
+    return record if isinstance(record, dict) else {}

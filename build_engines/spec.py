@@ -1,0 +1,76 @@
+"""EngineSpec: every build knob with its default and its bounds, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from python_llm.artifact import Limits
+
+from build_engines.errors import SpecError
+
+__all__ = ["DEFAULT_MODEL", "GROUP_SIZES", "QUANTISATIONS", "EngineSpec", "default_name"]
+
+DEFAULT_MODEL = "smollm2"
+
+# The words a caller may say. What each means is the builder's own table (`Builder.formats`).
+QUANTISATIONS = ("none", "int8", "int4", "fp8")
+GROUP_SIZES = (128, 64, 32, 16)  # of int4, tried in this order
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSpec:
+    """What to build. ``name`` may be empty: the model's own name is taken."""
+
+    model: str  # `smollm2`, a Hugging Face folder, a .gguf file, or a hub id
+    name: str = ""
+    engine: str = "auto"
+    quant: str = "int8"
+    group_size: int = 0  # int4: weights that share a scale; 0: the largest that divides every matrix
+    revision: str = ""  # of a hub id: branch, tag or commit; empty: the main branch
+    offline: bool = False
+    force: bool = False  # replace an artifact of the same name that has other inputs
+    max_batch_size: int = 0  # the four limits are for engines compiled with limits; 0: the engine's own
+    max_input_len: int = 0
+    max_seq_len: int = 0
+    max_num_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise SpecError(f"model '': it must not be empty; give '{DEFAULT_MODEL}', a folder, a file or a hub id.")
+        object.__setattr__(self, "name", self.name or default_name(self.model))
+        if not _NAME.fullmatch(self.name):
+            raise SpecError(
+                f"name '{self.name}': it must be letters, digits, '.', '_' and '-', and begin with a letter or "
+                "digit; choose another with --name."
+            )
+        if self.quant not in QUANTISATIONS:
+            raise SpecError(f"quant '{self.quant}': it must be one of {', '.join(QUANTISATIONS)}.")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        if self.group_size and self.quant != "int4":
+            raise SpecError(f"group_size {self.group_size}: only int4 has groups; drop it or choose quant int4.")
+        if self.group_size and (self.group_size < 8 or self.group_size & (self.group_size - 1)):
+            raise SpecError(f"group_size {self.group_size}: it must be a power of two, 8 or more, or 0 to choose.")
+        for limit in ("max_batch_size", "max_input_len", "max_seq_len", "max_num_tokens"):
+            if getattr(self, limit) < 0:
+                raise SpecError(f"{limit} {getattr(self, limit)}: it must be 0 (the engine's own) or more.")
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            max_batch_size=self.max_batch_size,
+            max_input_len=self.max_input_len,
+            max_seq_len=self.max_seq_len,
+            max_num_tokens=self.max_num_tokens,
+        )
+
+
+def default_name(model: str) -> str:
+    """The artifact's name where none is given: the last part of the source, without `.gguf`."""
+    last = Path(model).expanduser().name or Path(model).resolve().name
+    return re.sub(r"[^A-Za-z0-9._-]", "-", last.removesuffix(".gguf")).strip("-._") or "model"
