@@ -9,6 +9,8 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, TypeVar
 
+from python_llm.errors import RequestCancelled
+
 from triton_llm_client.aio import DEFAULT_MODEL, DEFAULT_URL, AsyncClient
 from triton_llm_client.params import GenerateParams, Prompt
 from triton_llm_client.results import Chunk, Completion
@@ -85,7 +87,7 @@ class Client:
         """Cancel what runs, close the connection and end the thread; idempotent."""
         if self._loop.is_closed():
             return
-        self._wait(self._client.close())
+        self._wait(self._end_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -97,6 +99,13 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    async def _end_all(self) -> None:
+        running = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._client.close()
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
@@ -117,6 +126,8 @@ async def _pump(chunks: AsyncGenerator[Chunk, None], inbox: SimpleQueue[Chunk | 
     try:
         async for chunk in chunks:
             inbox.put(chunk)
+    except asyncio.CancelledError:  # by the reader, who looks no more, or by close()
+        end.error = RequestCancelled("client_closed", "request: the client was closed while it ran.")
     except Exception as error:
         end.error = error
     finally:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 __all__ = ["Chunk", "Collector", "Completion"]
 
 T = TypeVar("T")
 
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _FIELDS = frozenset(
     {
         "text_output",
@@ -42,7 +43,7 @@ class Chunk:
     input_tokens: int | None = None
     output_tokens: int | None = None
     seed: int | None = None
-    more: Mapping[str, Any] = field(default=_NOTHING, repr=False)
+    more: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
 
     @staticmethod
     def of(outputs: Mapping[str, tuple[Any, ...]]) -> Chunk:
