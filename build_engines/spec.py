@@ -10,7 +10,7 @@ from python_llm.artifact import Limits
 
 from build_engines.errors import SpecError
 
-__all__ = ["DEFAULT_MODEL", "GROUP_SIZES", "QUANTISATIONS", "EngineSpec", "default_name"]
+__all__ = ["DEFAULT_MODEL", "GROUP_SIZES", "QUANTISATIONS", "EngineSpec", "check_name", "default_name"]
 
 DEFAULT_MODEL = "smollm2"
 
@@ -42,11 +42,7 @@ class EngineSpec:
         if not self.model:
             raise SpecError(f"model '': it must not be empty; give '{DEFAULT_MODEL}', a folder, a file or a hub id.")
         object.__setattr__(self, "name", self.name or default_name(self.model))
-        if not _NAME.fullmatch(self.name):
-            raise SpecError(
-                f"name '{self.name}': it must be letters, digits, '.', '_' and '-', and begin with a letter or "
-                "digit; choose another with --name."
-            )
+        check_name(self.name)
         if self.quant not in QUANTISATIONS:
             raise SpecError(f"quant '{self.quant}': it must be one of {', '.join(QUANTISATIONS)}.")
         self._check_numbers()
@@ -68,6 +64,20 @@ class EngineSpec:
             max_seq_len=self.max_seq_len,
             max_num_tokens=self.max_num_tokens,
         )
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` when it can be a folder and a served model.
+
+    Raises:
+        SpecError: it cannot.
+    """
+    if not _NAME.fullmatch(name):
+        raise SpecError(
+            f"name '{name}': it must be letters, digits, '.', '_' and '-', and begin with a letter or digit; choose "
+            "another."
+        )
+    return name
 
 
 def default_name(model: str) -> str:
