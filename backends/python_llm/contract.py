@@ -134,21 +134,21 @@ GENERATOR = RoleContract(
             (-1,),
             "Ids of the tokens whose text is all in text_output by now, or was cut by a stop.",
         ),
-        Tensor("sequence_index", "INT32", (1,), "Which sequence of the request this is; 0 for a single one."),
+        Tensor("sequence_index", "INT32", (1,), "In the last response: which sequence of the request this is; 0 for a single one."),
         Tensor(
             "finish_reason",
             "BYTES",
             (1,),
-            "stop, length, cancelled, timeout or error in the last response; empty before it.",
+            "In the last response alone: stop, length, cancelled or timeout.",
         ),
-        Tensor("num_input_tokens", "INT32", (1,), "Prompt tokens."),
+        Tensor("num_input_tokens", "INT32", (1,), "In the last response: prompt tokens."),
         Tensor(
             "num_output_tokens",
             "INT32",
             (1,),
-            "Tokens generated so far, resumed ones and an ending token's predecessors included.",
+            "In the last response: tokens generated, resumed ones included, an end token not.",
         ),
-        Tensor("seed_used", "UINT64", (1,), "The seed the noise was drawn from."),
+        Tensor("seed_used", "UINT64", (1,), "In the last response: the seed of the sampling noise."),
     ),
 )
 

@@ -35,6 +35,7 @@ class Session:
     def __init__(self, admitted: Admitted, reply: Reply, token_bytes: TokenBytes) -> None:
         self.request = admitted.request
         self.deadline = 0.0  # time.monotonic() seconds; 0: none
+        self.next_cancel_check = 0.0
         self.reply = reply
         self.verdict: FinishReason | None = None
         self.ended = False  # a final response or an error was sent
@@ -79,13 +80,11 @@ class Session:
         self.ended = True
 
     def _outputs(self, delta: Delta, reason: str) -> dict[str, Any]:
-        outputs: dict[str, Any] = {
-            "text_output": delta.text,
-            "output_ids": delta.ids,
-            "sequence_index": 0,
-            "finish_reason": reason,
-        }
+        """Each tensor costs time in three processes, so a delta has two; the last response says the rest."""
+        outputs: dict[str, Any] = {"text_output": delta.text, "output_ids": delta.ids}
         if reason:
+            outputs["sequence_index"] = 0
+            outputs["finish_reason"] = reason
             outputs["num_input_tokens"] = len(self.request.prompt_ids)
             outputs["num_output_tokens"] = self._text.token_count
             outputs["seed_used"] = self.request.sampling.seed

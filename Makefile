@@ -1,0 +1,77 @@
+# One word per task, the same here and in CI. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := serve,build,client,gateway,bench,dev
+
+MODEL ?= smollm2
+NAME ?= $(if $(filter smollm2,$(MODEL)),smollm2,$(shell basename "$(MODEL)" .gguf | tr 'A-Z' 'a-z'))
+ENGINE ?= auto
+QUANT ?= int8
+HOST ?= 127.0.0.1
+HTTP_PORT ?= 8000
+GRPC_PORT ?= 8001
+METRICS_PORT ?= 8002
+HEALTH_PORT ?= 8003
+PROMPT ?= What is the capital of France?
+
+BUILD = $(BIN)/triton-llm build --model "$(MODEL)" --name "$(NAME)" --engine $(ENGINE) --quant $(QUANT) \
+	$(if $(REVISION),--revision "$(REVISION)") $(if $(FORCE),--force)
+
+.PHONY: help setup serve test test-unit test-server lint format build-engine repository chat generate bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+setup: $(VENV)/.installed ## make .venv with everything for build, serve and test; quick when nothing changed
+
+# TORCH_INDEX_URL, unset by default, adds an index that holds the CPU build of torch; without it pip may choose the
+# CUDA build, which works but is several GB.
+$(VENV)/.installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		$(if $(TORCH_INDEX_URL),--extra-index-url "$(TORCH_INDEX_URL)") --editable '.[$(EXTRAS)]'
+	touch $@
+
+build-engine: setup ## MODEL=… NAME=… QUANT=none|int8|int4: build an engine artifact
+	$(BUILD)
+
+repository: setup ## write the model repository's entry of NAME
+	$(BIN)/triton-llm repo add "$(NAME)"
+
+serve: setup ## build what is missing, start Triton, print the URLs; Ctrl-C stops it
+	$(BUILD)
+	$(BIN)/triton-llm repo add "$(NAME)"
+	exec $(BIN)/triton-llm serve --model "$(NAME)" --host $(HOST) --http-port $(HTTP_PORT) --grpc-port $(GRPC_PORT) \
+		--metrics-port $(METRICS_PORT) --health-port $(HEALTH_PORT)
+
+chat: setup ## talk with the served model
+	$(BIN)/triton-llm chat --model "$(NAME)" --url $(HOST):$(GRPC_PORT)
+
+generate: setup ## PROMPT=…: one answer of the served model
+	$(BIN)/triton-llm generate --model "$(NAME)" --url $(HOST):$(GRPC_PORT) --chat "$(PROMPT)"
+
+bench: setup ## the quick paired bench: engine, peer and server side by side
+	$(BIN)/triton-llm bench --quick
+
+test: setup ## every test this machine can run
+	$(BIN)/python -m pytest tests/unit tests/contract
+	$(BIN)/python -m pytest tests/server
+
+test-unit: setup ## the unit and contract rings: seconds
+	$(BIN)/python -m pytest tests/unit tests/contract
+
+test-server: setup ## the server ring: a real tritonserver
+	$(BIN)/python -m pytest tests/server
+
+lint: setup ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy triton_llm build_engines backends/python_llm triton_launcher clients/triton_llm_client tests
+
+format: setup ## let ruff format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove what was built here (not the engines)
+	rm -rf $(VENV) run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
