@@ -39,8 +39,6 @@ __all__ = [
     "parse_error",
 ]
 
-_HEAD = re.compile(r"\[(?P<code>[A-Z_]+) (?P<reason>[a-z0-9_]+)\] (?P<text>.*)", re.DOTALL)
-
 
 class CallerMistake(Exception):
     """What a command was given cannot work; the text says subject, value, rule and remedy."""
@@ -113,6 +111,7 @@ _REASONS_OF_THEIR_OWN: dict[str, type[ServeError]] = {"deadline_exceeded": Deadl
 _BY_CODE: dict[str, type[ServeError]] = {
     kind.code: kind for kind in (InvalidRequest, NotFound, Unavailable, RequestCancelled, Unsupported, EngineFailure)
 }
+_HEAD = re.compile(rf"\[(?P<code>{'|'.join(_BY_CODE)}) (?P<reason>[a-z0-9_]+)\] (?P<text>.*)", re.DOTALL)
 
 
 def parse_error(message: str) -> ServeError | None:
@@ -121,7 +120,8 @@ def parse_error(message: str) -> ServeError | None:
     Triton's clients put text of their own around a backend's message, so the head is searched for anywhere.
     """
     match = _HEAD.search(message)
-    if match is None or match["code"] not in _BY_CODE:
+    if match is None:
         return None
-    kind = _REASONS_OF_THEIR_OWN.get(match["reason"], _BY_CODE[match["code"]])
-    return kind(match["reason"], match["text"])
+    kind = _BY_CODE[match["code"]]
+    narrower = _REASONS_OF_THEIR_OWN.get(match["reason"], kind)
+    return (narrower if issubclass(narrower, kind) else kind)(match["reason"], match["text"])

@@ -54,7 +54,7 @@ class ServingConfig:
 
 
 def _at_least(name: str, value: float, bound: int) -> None:
-    if value < bound:
+    if not value >= bound:  # NaN is refused too
         raise ValueError(f"{name} {value}: it must be at least {bound}.")
 
 
@@ -74,7 +74,7 @@ class ModelEntry:
         """Read a model.json; raises RecordError with the file's name."""
         try:
             return read_record(ModelEntry, json.loads(path.read_text("utf-8")), f"'{path}'")
-        except (OSError, json.JSONDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise RecordError(f"'{path}': {error}; write it again with 'triton-llm repo add'.") from error
 
     def artifact_path(self, model_json: Path) -> Path:
