@@ -6,27 +6,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 
 __all__ = ["make_sentencepiece_tokenizer"]
 
-_PIECES = [
-    "▁",
-    "▁the",
-    "▁a",
-    "a",
-    "b",
-    "c",
-    "e",
-    "ab",
-    "abc",
-    "▁ab",
-    "é",
-    "日",
-    "日本",
-    "▁日",
-    "�",
-    ".",
-    "▁▁",
-    "th",
-    "he",
-]
+_WORDS = ["▁", "▁the", "▁a", "▁ab", "▁日", "▁▁", "th", "he"]
+_PIECES = [*_WORDS, "a", "b", "c", "e", "ab", "abc", "é", "日", "日本", "\ufffd", "."]
 
 
 def make_sentencepiece_tokenizer() -> Tokenizer:
