@@ -74,6 +74,8 @@ BY_HTTP_STATUS: Mapping[int, tuple[type[ServeError], str]] = {
 
 # What Triton 2.50 says of a model it does not have, with INVALID_ARGUMENT, UNAVAILABLE or status 400.
 _UNKNOWN_MODEL = ("unknown model", "is not found")
+# Triton's generate routes count a list of numbers wrongly where the tensor's length is free (2.50; texts are fine).
+_NUMBER_LIST = "Shape does not match true shape of 'data' field"
 
 
 def from_message(message: str) -> ServeError:
@@ -94,7 +96,7 @@ def from_grpc(url: str, status: str, details: str) -> ServeError:
 
 def from_http(status: int, message: str) -> ServeError:
     """Type an HTTP answer that is no success."""
-    typed = parse_error(message) or _unknown_model(message)
+    typed = parse_error(message) or _unknown_model(message) or _number_list(message)
     if typed is not None:
         return typed
     kind, reason = BY_HTTP_STATUS.get(status, (EngineFailure, "internal"))
@@ -105,3 +107,13 @@ def _unknown_model(message: str) -> NotFound | None:
     if any(sign in message for sign in _UNKNOWN_MODEL):
         return NotFound("unknown_model", f"{message.rstrip('.')}; name a served model.")
     return None
+
+
+def _number_list(message: str) -> Unsupported | None:
+    if _NUMBER_LIST not in message:
+        return None
+    return Unsupported(
+        "number_list_over_http",
+        "input_ids or resume_ids: this Triton's HTTP generate route takes no list of several numbers; use gRPC, or "
+        "send the prompt as text.",
+    )

@@ -60,6 +60,7 @@ class HttpTransport:
 
 
 _HEADERS = {"content-type": "application/json"}
+_NO_TENSORS = frozenset({"id", "model_name", "model_version", "parameters"})
 
 
 def _body(call: Call, contract: Any) -> bytes:
@@ -72,11 +73,12 @@ def _body(call: Call, contract: Any) -> bytes:
 def _chunk(fields: dict[str, Any]) -> Chunk:
     if "error" in fields:
         raise from_message(str(fields["error"]))
-    return Chunk.of({name: tuple(value) if isinstance(value, list) else (value,) for name, value in fields.items()})
+    tensors = ((name, value) for name, value in fields.items() if name not in _NO_TENSORS)
+    return Chunk.of({name: tuple(value) if isinstance(value, list) else (value,) for name, value in tensors})
 
 
 def _message(body: bytes) -> str:
     try:
-        return str(json.loads(body)["error"])
+        return str(json.loads(body.strip().removeprefix(b"data:"))["error"])
     except (ValueError, KeyError, TypeError):
         return body.decode(errors="replace").strip()

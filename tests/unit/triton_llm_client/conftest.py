@@ -152,7 +152,7 @@ def http_handler(triton: ScriptedTriton) -> type[BaseHTTPRequestHandler]:
             try:
                 first = next(answers)
             except Refused as error:
-                self._json(400, {"error": str(error)})
+                self._refuse(str(error), "" if route == "generate" else "data: ")
                 return
             if route == "generate":
                 self._json(200, _joined([first, *answers]))
@@ -175,7 +175,16 @@ def http_handler(triton: ScriptedTriton) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
 
         def _event(self, fields: dict[str, Any]) -> None:
+            fields = {"model_name": "m", "model_version": "1", "id": "r", **fields}
             self.wfile.write(b"data: " + json.dumps(_flattened(fields), ensure_ascii=False).encode() + b"\n\n")
+
+        def _refuse(self, message: str, prefix: str) -> None:
+            """Triton writes an error before the first event as status 400 with an event for its body."""
+            body = (prefix + json.dumps({"error": message}) + "\n\n").encode()
+            self.send_response(400)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
         def _json(self, status: int, fields: dict[str, Any]) -> None:
             body = json.dumps(_flattened(fields)).encode()

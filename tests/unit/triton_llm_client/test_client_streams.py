@@ -182,8 +182,8 @@ def test_the_backends_errors_come_back_typed(
     url: str, command: str, head: str, kind: type[ServeError], reason: str
 ) -> None:
     seen: list[Chunk] = []
-    with Client(url) as client, pytest.raises(kind, match="told to") as caught:
-        client.generate(f"{command} {head} told to.", on_chunk=seen.append)
+    with Client(url) as client, pytest.raises(kind, match=r'told to "x"\.$') as caught:
+        client.generate(f'{command} {head} told to "x".', on_chunk=seen.append)
     assert caught.value.reason == reason
     assert type(caught.value) is kind
     assert len(seen) == (command == "break")
