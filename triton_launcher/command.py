@@ -14,6 +14,7 @@ import python_llm
 from python_llm.settings import CONTROL_SECRET_VARIABLE
 
 from triton_launcher.discovery import Triton
+from triton_launcher.errors import LaunchRefused
 from triton_launcher.options import ServeOptions
 from triton_launcher.ports import is_loopback
 from triton_launcher.processes import MARKER_VARIABLE
@@ -44,8 +45,10 @@ def build_command(
     region_prefix: str,
     secrets: Secrets,
 ) -> tuple[str, ...]:
-    """Only options that this tritonserver knows are used."""
+    """Options that this tritonserver lacks are left out, but for the restrictions: without them it is refused."""
     known = frozenset(flags)
+    restrictions = _restrictions(options.host, secrets.admin_key)
+    _require_known(restrictions, known, options.host)
     wanted = [
         ("model-repository", str(options.model_repository.absolute())),
         ("backend-directory", str(backend_dir)),
@@ -54,7 +57,7 @@ def build_command(
         *_addresses(options),
         ("exit-timeout-secs", str(options.exit_seconds)),
         ("backend-config", f"python,shm-region-prefix-name={region_prefix}"),
-        *_restrictions(options.host, secrets.admin_key),
+        *restrictions,
     ]
     arguments = [f"--{name}={value}" for name, value in wanted if name in known]
     return (str(triton.binary), *arguments, *options.tritonserver_arguments)
@@ -94,6 +97,15 @@ def _restrictions(host: str, key: str) -> list[tuple[str, str]]:
         return []
     value = f"{_RESTRICTED}:{ADMIN_HEADER}={key}"
     return [("http-restricted-api", value), ("grpc-restricted-protocol", value)]
+
+
+def _require_known(restrictions: Iterable[tuple[str, str]], known: frozenset[str], host: str) -> None:
+    for name, _ in restrictions:
+        if name not in known:
+            raise LaunchRefused(
+                f"host {host}: it is not loopback, and this tritonserver lacks --{name}, which guards its "
+                "administrative APIs; serve on 127.0.0.1, or use a newer Triton."
+            )
 
 
 def _python_path(inherited: str) -> list[str]:

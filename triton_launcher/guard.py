@@ -46,7 +46,10 @@ def main() -> int:
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop, signal.SIG_IGN)  # the launcher alone decides; its end closes stdin
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphaned stubs become ours, so that we can reap them
-    child = _start(order)
+    try:
+        child = _start(order)
+    except OSError as error:
+        return _not_started(order, error)
     with suppress(BrokenPipeError):
         print(child.pid, flush=True)
     while child.poll() is None and not _launcher_gone():
@@ -68,6 +71,13 @@ def _start(order: Order) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             preexec_fn=_end_with_guard,
         )
+
+
+def _not_started(order: Order, error: OSError) -> int:
+    """As a shell says it."""
+    with open(order.log, "a", encoding="utf-8") as log:
+        log.write(f"{error}\n")
+    return 127
 
 
 def _end_with_guard() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.ports import Ports
 
-__all__ = ["ServeOptions"]
+__all__ = ["ServeOptions", "check_passed_on"]
 
 # Options of tritonserver that the launcher sets itself, and what to use instead.
 _OURS = {
@@ -59,6 +61,16 @@ class ServeOptions:
     @property
     def log_path(self) -> Path:
         return (self.log_file or self.run_dir / "tritonserver.log").absolute()
+
+
+def check_passed_on(arguments: Iterable[str], flags: Collection[str]) -> None:
+    """Refuse options that this tritonserver does not know: it would answer with three screens of help."""
+    for argument in arguments:
+        name = argument[2:].partition("=")[0]
+        if argument.startswith("--") and name not in flags:
+            close = difflib.get_close_matches(name, flags, n=1)
+            hint = f"did you mean --{close[0]}" if close else "see 'tritonserver --help'"
+            raise LaunchRefused(f"tritonserver option '{argument}': this tritonserver has none of that name; {hint}.")
 
 
 def _require(holds: bool, name: str, value: float, rule: str) -> None:

@@ -48,7 +48,8 @@ class LogReader:
 
 def log_tail(path: Path) -> str:
     """The log's last lines, and where the rest is."""
-    lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
+    text = path.read_text("utf-8", "replace") if path.exists() else ""
+    lines = text.partition("Usage: tritonserver")[0].splitlines()  # what went wrong stands before the help
     return "\n".join([*(f"  | {line}" for line in lines[-_TAIL_LINES:]), f"The whole log: {path}"])
 
 

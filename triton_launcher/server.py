@@ -24,7 +24,7 @@ class TritonServer:
     """Started at construction, in a session of its own, under a guard (see `triton_launcher.guard`)."""
 
     def __init__(self, command: tuple[str, ...], environment: Mapping[str, str], log: Path, marker: str) -> None:
-        self._marker = marker
+        self.marker = marker
         self._guard = subprocess.Popen(
             [sys.executable, "-m", "triton_launcher.guard"],
             env=_guard_environment(marker),
@@ -35,19 +35,20 @@ class TritonServer:
         order, answer = self._pipes()
         order.write(Order(command, environment, str(log), marker).to_line())
         order.flush()
-        self.pid = int(answer.readline() or 0)
+        self.pid = int(answer.readline() or 0)  # 0: the command could not be started
 
     def alive(self) -> bool:
-        return processes.is_alive(self.pid)
+        return self.pid != 0 and processes.is_alive(self.pid)
 
     def stubs(self) -> Mapping[int, processes.Stub]:
         """Live backend stubs, by process id."""
-        return processes.stubs(self._marker)
+        return processes.stubs(self.marker)
 
     def terminate(self) -> None:
         """Ask tritonserver to end in its own way."""
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
+        if self.alive():
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
 
     def wait(self, seconds: float) -> int | None:
         """The exit code, once the guard has swept; None while it still runs after ``seconds``."""
@@ -58,11 +59,12 @@ class TritonServer:
 
     def kill(self) -> None:
         """End it and everything that belongs to it; returns when nothing is left."""
-        processes.kill(self.pid)
+        if self.alive():
+            processes.kill(self.pid)
         if self.wait(_GUARD_SECONDS) is None:
             self._guard.kill()
             self._guard.wait()
-        processes.sweep(self._marker)
+        processes.sweep(self.marker)
         for pipe in self._pipes():
             pipe.close()
 

@@ -14,7 +14,7 @@ from triton_launcher.drain import drain
 from triton_launcher.errors import LaunchRefused, StartFailure
 from triton_launcher.health import Health, HealthServer
 from triton_launcher.launch import Launch, Running, draw_admin_key
-from triton_launcher.options import ServeOptions
+from triton_launcher.options import ServeOptions, check_passed_on
 from triton_launcher.ports import check_ports, is_loopback
 from triton_launcher.progress import say, welcome
 from triton_launcher.repository import check_entries, select_entries
@@ -39,6 +39,7 @@ def serve(options: ServeOptions) -> int:
     check_entries(entries)
     triton = find_triton()
     flags = read_flags(triton)
+    check_passed_on(options.tritonserver_arguments, flags)
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(options.run_dir))
         if folder.swept:

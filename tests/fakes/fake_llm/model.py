@@ -17,7 +17,12 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 _STEP_SECONDS = 0.02
-_INPUTS = (("text_input", "TYPE_STRING"), ("max_tokens", "TYPE_INT32"), ("control", "TYPE_STRING"))
+_INPUTS = (
+    ("text_input", "TYPE_STRING"),
+    ("max_tokens", "TYPE_INT32"),
+    ("stream", "TYPE_BOOL"),
+    ("control", "TYPE_STRING"),
+)
 
 
 class TritonPythonModel:

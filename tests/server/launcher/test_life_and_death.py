@@ -1,0 +1,164 @@
+"""What dies is noticed and replaced; what is told to stop stops in order; nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_llm_repository import FAKE_BACKEND
+from open_streams import OpenStreams, grpc_stream, http_stream
+from server_under_test import ServerUnderTest, assert_nothing_remains, running_server
+
+from triton_launcher import processes
+
+MODEL = "fake-generator"
+ENDLESS = 100_000
+EXTRA = ["--backend", str(FAKE_BACKEND)]
+
+
+@pytest.fixture
+def server(repository: Path, tmp_path: Path) -> Iterator[ServerUnderTest]:
+    extra = [*EXTRA, "--stall-seconds", "3", "--control-seconds", "3", "--probe-seconds", "1"]
+    with running_server(repository, run_dir=tmp_path / "run", extra=extra) as server:
+        yield server
+
+
+def under_load(server: ServerUnderTest, max_tokens: int = ENDLESS) -> OpenStreams:
+    streams = OpenStreams(server, MODEL, 3, "word", max_tokens)
+    streams.await_first_texts()
+    return streams
+
+
+def assert_back(server: ServerUnderTest, first: int) -> None:
+    """Another tritonserver is ready and generates."""
+    server.wait_until(lambda: server.tritonserver() not in (0, first) and server.is_ready(), "the service back")
+    assert list(grpc_stream(server, MODEL, "back", 2)) == ["back ", "back "]
+
+
+def refusal(server: ServerUnderTest) -> str:
+    """The error of a new request; empty when it is served."""
+    try:
+        list(http_stream(server, MODEL, "late", 1))
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+def seen_not_ready(server: ServerUnderTest) -> list[str]:
+    """Wait for /ready to say no; returns its reasons."""
+    found: list[str] = []
+
+    def not_ready() -> bool:
+        status, body = server.ready()
+        found[:] = body.get("reasons", [])
+        return status == 503
+
+    server.wait_until(not_ready, "/ready to say no")
+    return found
+
+
+@pytest.mark.parametrize("victim", ["stub", "tritonserver"])
+def test_kill_9_under_load_ends_every_stream_and_the_service_comes_back(server: ServerUnderTest, victim: str) -> None:
+    first = server.tritonserver()
+    streams = under_load(server)
+    os.kill(server.stubs()[0] if victim == "stub" else first, signal.SIGKILL)
+    reasons = seen_not_ready(server)
+    streams.await_ends()
+    assert None not in streams.errors
+    assert "gone" in reasons[0]
+    assert_back(server, first)
+    assert server.ready()[1]["restarts"] == 1
+
+
+def test_an_idle_backend_that_dies_is_replaced(server: ServerUnderTest) -> None:
+    first = server.tritonserver()
+    os.kill(server.stubs()[0], signal.SIGKILL)
+    assert_back(server, first)
+
+
+@pytest.mark.parametrize("victim", ["stub", "tritonserver"])
+def test_a_stopped_process_is_noticed_by_its_silence(server: ServerUnderTest, victim: str) -> None:
+    first = server.tritonserver()
+    streams = under_load(server)
+    os.kill(server.stubs()[0] if victim == "stub" else first, signal.SIGSTOP)
+    streams.await_ends()
+    assert None not in streams.errors
+    assert_back(server, first)
+
+
+@pytest.mark.parametrize(("word", "reason"), [("stall", "no step for"), ("sicken", "not healthy")])
+def test_a_stuck_or_sick_engine_is_replaced(server: ServerUnderTest, word: str, reason: str) -> None:
+    first = server.tritonserver()
+    streams = OpenStreams(server, MODEL, 1, word, ENDLESS)
+    reasons = seen_not_ready(server)
+    streams.await_ends()
+    assert None not in streams.errors
+    assert reason in reasons[0]
+    assert_back(server, first)
+
+
+def test_sigterm_under_load_finishes_what_runs_and_refuses_what_comes(server: ServerUnderTest) -> None:
+    streams = under_load(server, max_tokens=150)
+    server.process.send_signal(signal.SIGTERM)
+    assert "drains" in seen_not_ready(server)[0]
+    server.wait_until(lambda: "draining: new requests" in server.launcher_log_path.read_text(), "the drain")
+    server.wait_until(lambda: "[UNAVAILABLE draining]" in refusal(server), "a refusal")
+    streams.await_ends()
+    assert streams.errors == [None] * 6
+    assert [len(texts) for texts in streams.texts] == [150] * 6
+    assert server.process.wait(60) == 0
+    assert_nothing_remains(server.marker)
+
+
+def test_what_does_not_finish_in_time_is_cut_and_the_exit_code_says_so(repository: Path, tmp_path: Path) -> None:
+    extra = [*EXTRA, "--drain-seconds", "0.5"]
+    with running_server(repository, run_dir=tmp_path / "run", extra=extra) as server:
+        streams = under_load(server)
+        assert server.stop() == 1
+        streams.await_ends()
+        assert None not in streams.errors
+    assert "6 requests did not finish in 0.5 s" in server.launcher_log_path.read_text()
+
+
+def test_a_second_signal_hastens(server: ServerUnderTest) -> None:
+    streams = under_load(server)
+    server.process.send_signal(signal.SIGINT)
+    server.wait_until(lambda: "draining" in server.launcher_log_path.read_text(), "the drain")
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(60) == 1
+    streams.await_ends()
+    assert "a second signal came" in server.launcher_log_path.read_text()
+
+
+def test_kill_9_of_the_launcher_under_load_leaves_nothing(server: ServerUnderTest) -> None:
+    streams = under_load(server)
+    server.process.kill()
+    server.process.wait()
+    streams.await_ends()
+    assert None not in streams.errors
+    assert_nothing_remains(server.marker)
+
+
+def test_kill_9_of_the_launchers_guard_is_healed(server: ServerUnderTest) -> None:
+    first = server.tritonserver()
+    guards = [pid for pid in processes.marked(server.marker) if "triton_launcher.guard" in processes.command_line(pid)]
+    os.kill(guards[0], signal.SIGKILL)
+    assert_back(server, first)
+
+
+def test_a_launcher_killed_together_with_its_guard_is_swept_by_the_next(repository: Path, tmp_path: Path) -> None:
+    with running_server(repository, run_dir=tmp_path / "run", extra=EXTRA) as server:
+        streams = under_load(server)  # a stub that streams would outlive tritonserver
+        old = server.marker
+        for pid in processes.marked(old):
+            if "triton_launcher.guard" in processes.command_line(pid):
+                os.kill(pid, signal.SIGSTOP)
+        server.process.kill()
+        server.process.wait()
+        assert processes.marked(old)
+        with running_server(repository, run_dir=tmp_path / "run", extra=EXTRA):
+            assert_nothing_remains(old)
+        streams.await_ends()

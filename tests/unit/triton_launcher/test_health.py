@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from triton_launcher.errors import LaunchRefused
+from triton_launcher.health import Health, HealthServer
+
+
+@pytest.fixture
+def health() -> Health:
+    return Health()
+
+
+@pytest.fixture
+def server(health: Health) -> Iterator[HealthServer]:
+    server = HealthServer("127.0.0.1", 0, health)
+    yield server
+    server.close()
+
+
+def get(server: HealthServer, path: str) -> tuple[int, dict[str, Any]]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=30) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_before_the_start_it_lives_and_is_not_ready(server: HealthServer) -> None:
+    assert get(server, "/live") == (200, {"live": True, "phase": "starting"})
+    status, body = get(server, "/ready")
+    assert status == 503
+    assert body["ready"] is False
+    assert body["reasons"] == ["tritonserver is starting"]
+
+
+def test_ready_tells_models_and_restarts(server: HealthServer, health: Health) -> None:
+    health.update(phase="ready", reasons=(), models={"a-generator": "READY"}, restarts=2)
+    body = {"ready": True, "phase": "ready", "reasons": [], "models": {"a-generator": "READY"}, "restarts": 2}
+    assert get(server, "/ready?verbose") == (200, body)
+
+
+@pytest.mark.parametrize("phase", ["starting", "restarting", "draining", "stopped"])
+def test_every_other_phase_is_503(server: HealthServer, health: Health, phase: str) -> None:
+    health.update(phase=phase, reasons=("why",))
+    status, body = get(server, "/ready")
+    assert (status, body["phase"], body["reasons"]) == (503, phase, ["why"])
+    assert get(server, "/live")[0] == 200
+
+
+def test_a_model_that_is_missing_is_503_in_phase_ready(server: HealthServer, health: Health) -> None:
+    health.update(phase="ready", reasons=("model 'a' is UNLOADING",))
+    assert get(server, "/ready")[0] == 503
+
+
+def test_unknown_paths_name_the_known_ones(server: HealthServer) -> None:
+    status, body = get(server, "/metrics")
+    assert status == 404
+    assert "/live and /ready" in body["error"]
+
+
+def test_a_taken_port_is_refused(server: HealthServer, health: Health) -> None:
+    with pytest.raises(LaunchRefused, match="HEALTH_PORT"):
+        HealthServer("127.0.0.1", server.port, health)
