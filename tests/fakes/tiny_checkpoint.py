@@ -112,6 +112,8 @@ def _write_model(folder: Path, architecture: str, dtype: str, seed: int, options
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    if not hasattr(AutoConfig.for_model(architecture), "num_key_value_heads"):
+        del options["num_key_value_heads"]  # an architecture without grouped heads would carry it as a false fact
     config = AutoConfig.for_model(architecture, **options)
     model = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     generator = torch.Generator().manual_seed(seed)
