@@ -44,7 +44,8 @@ class PrefixCache:
         sequence.blocks.extend(blocks)
         sequence.computed += len(blocks) * self._block_size
         if not sequence.preempted:  # blocks of its own, found again, are no hits
-            sequence.cached += len(blocks) * self._block_size
+            cached = sequence.cached + len(blocks) * self._block_size
+            sequence.cached = min(cached, len(sequence.request.prompt_ids))  # resumed tokens are no prompt
 
     def count(self, sequence: Sequence) -> None:
         """Count a prompt's hits, once, when it has been computed."""

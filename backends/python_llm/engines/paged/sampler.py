@@ -44,7 +44,7 @@ def sample(logits: Floats, draws: list[Draw]) -> list[int]:
 
 def uniform(seed: int, index: int, position: int) -> float:
     """The noise of one token: a number in [0, 1)."""
-    bits = np.random.Philox(key=[seed, index], counter=[position, 0, 0, 0])
+    bits = np.random.Philox(key=np.array([seed, index], np.uint64), counter=[position, 0, 0, 0])
     return float(np.random.Generator(bits).random())
 
 
