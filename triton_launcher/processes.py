@@ -54,10 +54,15 @@ def stubs(marker: str) -> Mapping[int, Stub]:
 
 
 def read_stub(arguments: Sequence[str]) -> Stub | None:
-    """Read a stub's command line: stub, MODEL/VERSION/model.py, region, two sizes, parent, folder, handle, instance."""
+    """Read a stub's command line: stub, MODEL/VERSION/model.py, region, two sizes, parent, folder, handle, instance.
+
+    None for another process, and for the short-lived stub that completes a model's config: its instance is the
+    model itself.
+    """
     if len(arguments) < 9 or Path(arguments[0]).name != _STUB:
         return None
-    return Stub(Path(arguments[1]).parents[1].name, arguments[8])
+    stub = Stub(Path(arguments[1]).parents[1].name, arguments[8])
+    return stub if stub.instance != stub.model else None
 
 
 def command_line(pid: int) -> list[str]:

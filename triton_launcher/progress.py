@@ -15,6 +15,7 @@ GENERATOR_SUFFIX = "-generator"
 _LOADING = re.compile(r"\] \"?loading: (?P<name>[^:\s]+):(?P<version>\d+)")
 _LOADED = re.compile(r"successfully loaded '(?P<name>[^']+)'")
 _TAIL_LINES = 25
+_USAGE = "Usage: tritonserver"
 
 
 def say(text: str) -> None:
@@ -49,7 +50,9 @@ class LogReader:
 def log_tail(path: Path) -> str:
     """The log's last lines, and where the rest is."""
     text = path.read_text("utf-8", "replace") if path.exists() else ""
-    lines = text.partition("Usage: tritonserver")[0].splitlines()  # what went wrong stands before the help
+    lines = text.splitlines()
+    if _USAGE in text:  # three screens of help hide what went wrong
+        lines = [line for line in lines if line and not line.startswith((" ", "\t", _USAGE))]
     return "\n".join([*(f"  | {line}" for line in lines[-_TAIL_LINES:]), f"The whole log: {path}"])
 
 

@@ -99,8 +99,7 @@ class Supervisor:
                 cause = watch.look()
                 if cause is not None:
                     return cause
-                models = {name: str(state) for name, state in watch.models.items()}
-                self._health.update(phase="ready", reasons=watch.reasons(), models=models)
+                self._health.update(phase="ready", reasons=watch.reasons(), models=watch.states())
                 self._stop.requested.wait(_LOOK_SECONDS)
             return None
         finally:

@@ -27,6 +27,10 @@ class ModelState:
         return self.state == "READY"
 
     @property
+    def unloading(self) -> bool:
+        return self.state == "UNLOADING"
+
+    @property
     def unloaded(self) -> bool:
         """Somebody asked for it to be unloaded, and it is."""
         return self.state == "UNAVAILABLE" and self.reason == _UNLOADED

@@ -30,6 +30,7 @@ class Watch:
         self._running = running
         self._options = options
         self._stubs: dict[int, processes.Stub] = {}
+        self._unloading_since: dict[str, float] = {}
         self._answered_at = self._asked_at = time.monotonic()
         self._refresh(self._answered_at)
 
@@ -48,6 +49,15 @@ class Watch:
         states = {name: self.models.get(name) for name in sorted(self.wanted)}
         return tuple(f"model '{name}' is {state}" for name, state in states.items() if not (state and state.ready))
 
+    def states(self) -> Mapping[str, str]:
+        """Each model's state; an unload that hangs (Triton lost count of its requests) says for how long."""
+        states = {name: str(state) for name, state in self.models.items()}
+        for name, since in self._unloading_since.items():
+            lasted = time.monotonic() - since
+            if lasted > self._options.stall_seconds:
+                states[name] += f" for {lasted:.0f} s: stuck; restart the server to free it"
+        return states
+
     def generators(self) -> tuple[str, ...]:
         """Generators that are ready, by Triton's last word."""
         return tuple(name for name, state in self.models.items() if name.endswith(GENERATOR_SUFFIX) and state.ready)
@@ -63,7 +73,9 @@ class Watch:
             return
         self._answered_at = now
         self.wanted |= {name for name, state in self.models.items() if state.ready}
-        self.wanted -= {name for name, state in self.models.items() if state.unloaded}
+        self.wanted -= {name for name, state in self.models.items() if state.unloading or state.unloaded}
+        unloading = [name for name, state in self.models.items() if state.unloading]
+        self._unloading_since = {name: self._unloading_since.get(name, now) for name in unloading}
         self.probes.follow(self.generators())
         self._stubs |= self._running.server.stubs()
 

@@ -54,7 +54,9 @@ def test_models_come_and_go_without_a_restart_and_a_restart_keeps_them(repositor
         write_entry(repository, "more-generator", tmp_path / "engines/fake")
         assert post(f"{server.http_url}/v2/repository/models/more-generator/load") == 200
         server.wait_until(lambda: models(server).get("more-generator") == "READY", "the new model in /ready")
-        assert post(f"{server.http_url}/v2/repository/models/fake-generator/load") == 200  # again: a new stub
+        (repository / "fake-generator/config.pbtxt").write_text('backend: "fake_llm"\nversion_policy: { all {} }\n')
+        assert post(f"{server.http_url}/v2/repository/models/fake-generator/load") == 200  # changed: a new stub
+        server.wait_until(lambda: len(server.stubs()) == 2, "the reloaded model's old stub to end")
         assert list(http_stream(server, "fake-generator", "hi", 1)) == ["hi "]
         assert post(f"{server.http_url}/v2/repository/models/fake-generator/unload") == 200
         server.wait_until(lambda: len(server.stubs()) == 1, "the unloaded model's stub to end")

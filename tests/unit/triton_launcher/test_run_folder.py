@@ -81,3 +81,4 @@ def test_a_stub_is_read_by_its_command_line() -> None:
     assert processes.read_stub(line.split()) == processes.Stub("a-generator", "a-generator_0")
     assert processes.read_stub(["/bin/sh", *line.split()[1:]]) is None
     assert processes.read_stub([]) is None
+    assert processes.read_stub(line.replace("a-generator_0", "a-generator").split()) is None
