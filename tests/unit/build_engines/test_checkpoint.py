@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from build_engines.checkpoint import locate
 from build_engines.errors import CheckpointError
 from build_engines.progress import Silent

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build_engines.errors import CheckpointError
-from build_engines.gguf import check_gguf, gguf_licence, import_gguf
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
+from build_engines.errors import CheckpointError
+from build_engines.gguf import check_gguf, gguf_licence, import_gguf
 from tests.unit.build_engines.tiny_gguf import write_gguf
 
 TEXTS = (

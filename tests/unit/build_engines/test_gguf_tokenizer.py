@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer, pre_tokenizers
+
 from build_engines.errors import CheckpointError
 from build_engines.gguf_tokenizer import PRE_TOKENIZERS, read_vocabulary, write_tokenizer
-from tokenizers import Tokenizer, pre_tokenizers
 
 _LETTERS = pre_tokenizers.ByteLevel.alphabet()
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from build_engines.errors import SpecError
 from build_engines.spec import EngineSpec, default_name
 

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from build_engines.errors import CheckpointError
 from build_engines.weights import check_safetensors, find_weights
 
@@ -56,5 +57,5 @@ def test_every_shard_of_the_index_must_be_there(folder: Path) -> None:
 
 def test_an_index_that_cannot_be_read(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text("{")
-    with pytest.raises(CheckpointError, match="index.*unreadable"):
+    with pytest.raises(CheckpointError, match=r"index.*unreadable"):
         find_weights(folder)

