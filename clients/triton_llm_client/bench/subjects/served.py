@@ -1,0 +1,58 @@
+"""The served generator, over gRPC streaming, through the client in this package."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractContextManager, ExitStack
+
+from python_llm.errors import EngineFailure
+
+from triton_llm_client.aio import AsyncClient
+from triton_llm_client.bench.load import Answer, Load, Outcome, PromptIds, closed_loop
+from triton_llm_client.bench.server import own_server
+from triton_llm_client.bench.subjects import Setting
+from triton_llm_client.params import GenerateParams
+from triton_llm_client.results import Chunk
+
+__all__ = ["ServedSubject", "open_served"]
+
+
+def open_served(setting: Setting) -> ServedSubject:
+    """Connect to ``setting.url``, or start a server of our own for the artifact."""
+    if setting.url is not None:
+        return ServedSubject(setting.url, setting.model, f"server at {setting.url}")
+    server = own_server(setting.artifact, setting.model)
+    return ServedSubject(server.__enter__(), setting.model, "own server on the same artifact", server)
+
+
+class ServedSubject:
+    """One gRPC stream per request over one channel; every chunk is read as a client would."""
+
+    name = "served"
+
+    def __init__(self, url: str, model: str, where: str, server: AbstractContextManager[str] | None = None) -> None:
+        self.flags = f"{where}, gRPC streaming, model {model}"
+        self._closing = ExitStack()
+        if server is not None:
+            self._closing.push(server)
+        self._loop = asyncio.new_event_loop()
+        self._closing.callback(self._loop.close)
+        self._client = AsyncClient(url, model=model)
+
+    def run(self, load: Load) -> Outcome:
+        return self._loop.run_until_complete(closed_loop(self._send, load))
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._client.close())
+        self._closing.close()
+
+    async def _send(self, prompt: PromptIds, output_tokens: int) -> Answer:
+        params = GenerateParams(max_tokens=output_tokens, temperature=0.0, ignore_eos=True)
+        answer = await self._client.generate(prompt, params, on_chunk=_ignore)
+        if answer.finish_reason != "length" or answer.ttft_seconds is None:
+            raise EngineFailure("ended_early", f"request '{answer.request_id}': {answer.finish_reason}.")
+        return Answer(answer.output_tokens, answer.ttft_seconds, answer.total_seconds)
+
+
+def _ignore(_: Chunk) -> None:
+    """Streams."""
