@@ -68,6 +68,7 @@ class Scheduler:
         return plan
 
     def _plan(self) -> list[Slice]:
+        self._make_room_for_the_first()
         plan = self._decodes()
         budget = self._max_num_tokens - len(plan)
         prompts = [s for s in self.running if s.remaining > 1]
@@ -79,6 +80,17 @@ class Scheduler:
                 self._extend(sequence, count)
                 plan.append(Slice(sequence, count, samples=count == sequence.remaining))
         return plan
+
+    def _make_room_for_the_first(self) -> None:
+        """A prompt ranked first gets a block before those behind it grow: they must not hold it up."""
+        if not self.running or self.running[0].remaining == 1:
+            return
+        first = self.running[0]
+        self._cache.adopt(first, self._cache.match(first))
+        while not self._room(first) and self.running[-1] is not first:
+            self._preempt(self.running[-1])
+        if self._room(first):
+            self._extend(first, 1)
 
     def _decodes(self) -> list[Slice]:
         plan = []
