@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from python_llm.artifact import MANIFEST, Artifact, ArtifactError, Manifest, Source
 
-from build_engines.artifact import content_key, folder_size, manifest_of, write_manifest
+from build_engines.artifact import builder_versions, content_key, folder_size, manifest_of, write_manifest
 from build_engines.builders import Builder, check_spec, find_builder
 from build_engines.checkpoint import TOKENIZER_FILES, Checkpoint, locate, read_config
-from build_engines.errors import StorageError, storage_errors
+from build_engines.errors import CheckpointError, StorageError, storage_errors
 from build_engines.facts import read_facts
 from build_engines.progress import Progress, Silent
 from build_engines.spec import EngineSpec
@@ -71,8 +71,8 @@ def make_plan(spec: EngineSpec, engines: Path, progress: Progress | None = None,
     progress.phase("hash")
     weights, others = checkpoint.hashes(progress)
     key = content_key({**weights, **others}, spec, builder)
-    path = engines / spec.name
-    return BuildPlan(spec, builder, checkpoint, weights, key, path, _action(path, key, spec, verify))
+    plan = BuildPlan(spec, builder, checkpoint, weights, key, engines / spec.name, action="build")
+    return replace(plan, action=_action(plan, verify))
 
 
 def build(spec: EngineSpec, engines: Path, progress: Progress | None = None, *, verify: bool = False) -> BuildResult:
@@ -86,15 +86,20 @@ def build(spec: EngineSpec, engines: Path, progress: Progress | None = None, *, 
     try:
         plan = make_plan(spec, engines, progress, verify=verify)
         if plan.action == "reuse":
-            artifact = Artifact.open(plan.path)
-            return BuildResult(plan.path, artifact.manifest, plan.checkpoint.size, reused=True)
+            return _reused(plan)
         with working_folder(engines, spec.name) as work, storage_errors(work):
+            if _action(plan, verify=False) == "reuse":  # another build finished it meanwhile
+                return _reused(plan)
             manifest = _produce(plan, work, progress)
             progress.phase("publish")
             publish(work / "artifact", plan.path)
         return BuildResult(plan.path, manifest, plan.checkpoint.size, reused=False)
     finally:
         progress.close()
+
+
+def _reused(plan: BuildPlan) -> BuildResult:
+    return BuildResult(plan.path, Artifact.open(plan.path).manifest, plan.checkpoint.size, reused=True)
 
 
 def _produce(plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
@@ -126,28 +131,40 @@ def _produce(plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
     return manifest
 
 
-def _action(path: Path, key: str, spec: EngineSpec, verify: bool) -> str:
+def _action(plan: BuildPlan, verify: bool) -> str:
     """Reuse a sound artifact of the same inputs; refuse one of other inputs unless forced."""
-    if not path.exists():
+    if not plan.path.exists():
         return "build"
-    if not (path / MANIFEST).is_file():
-        if spec.force and path.is_dir() and not any(path.iterdir()):
-            return "replace"
-        raise StorageError(f"folder '{path}': it exists and is no artifact; remove it or choose another name.")
+    if not (plan.path / MANIFEST).is_file():
+        raise StorageError(f"folder '{plan.path}': it exists and is no artifact; remove it or choose another name.")
     try:
-        found = Artifact.open(path, verify=verify).manifest.content_key
+        manifest = Artifact.open(plan.path, verify=verify).manifest
     except ArtifactError:
-        if spec.force:
+        if plan.spec.force:
             return "replace"
         raise
-    if found == key:
+    if manifest.content_key == plan.key:
         return "reuse"
-    if spec.force:
+    if plan.spec.force:
         return "replace"
     raise StorageError(
-        f"artifact '{path}': it was built of other inputs (source, quantisation or versions differ); use --force "
-        "(FORCE=1) to replace it, or choose another name."
+        f"artifact '{plan.path}': it was built of other inputs ({_differences(manifest, plan)}); use --force (FORCE=1) "
+        "to replace it, or choose another name."
     )
+
+
+def _differences(manifest: Manifest, plan: BuildPlan) -> str:
+    """What differs between an artifact and the inputs of a plan, in the caller's words."""
+    found = []
+    if dict(manifest.source.files) != dict(plan.hashes):
+        found.append(f"its source is '{manifest.source.id}'")
+    if (weights := manifest.quantisation.get("weights")) != plan.spec.quant:
+        found.append(f"its quant is {weights}")
+    versions = builder_versions(plan.builder)
+    for name in plan.builder.packages:
+        if (built := manifest.builder.get(name)) != versions[name]:
+            found.append(f"it was built by {name} {built}, here is {versions[name]}")
+    return "; ".join(found) or "its settings or tokenizer differ"
 
 
 def _copy_tokenizer(folder: Path, output: Path) -> None:
@@ -156,7 +173,17 @@ def _copy_tokenizer(folder: Path, output: Path) -> None:
         if (folder / name).is_file():
             shutil.copyfile(folder / name, output / name)
     if not (output / "tokenizer.json").is_file():
-        from transformers import AutoTokenizer
+        _save_fast_tokenizer(folder, output)
 
+
+def _save_fast_tokenizer(folder: Path, output: Path) -> None:
+    from transformers import AutoTokenizer
+
+    try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)  # type: ignore[no-untyped-call]
-        tokenizer.save_pretrained(output)
+    except (ValueError, OSError, ImportError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"checkpoint '{folder}': its tokenizer cannot be made a tokenizer.json ({error}); add the tokenizer.json "
+            "of the model."
+        ) from error
+    tokenizer.save_pretrained(output)

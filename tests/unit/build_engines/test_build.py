@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from python_llm.artifact import Artifact
 
+from build_engines import artifact as artifact_module
 from build_engines import build as build_module
 from build_engines.build import build, make_plan
-from build_engines.errors import BuildFailure, StorageError
+from build_engines.errors import BuildFailure, CheckpointError, StorageError
 from build_engines.progress import Silent
 from build_engines.spec import EngineSpec
 from tests.unit.build_engines.copy_builder import ENGINE_FILE
@@ -70,9 +71,17 @@ def test_the_same_inputs_are_reused(tiny_spec: EngineSpec, engines: Path) -> Non
     assert (engines / "model").stat().st_ino == inode
 
 
-@pytest.mark.parametrize("change", ["quant", "limit", "weights", "tokenizer"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("quant", "its quant is none"),
+        ("limit", "its settings or tokenizer differ"),
+        ("weights", "its source is"),
+        ("tokenizer", "its settings or tokenizer differ"),
+    ],
+)
 def test_other_inputs_are_refused_and_forced_ones_replace(
-    folder: Path, copy_engine: Path, engines: Path, change: str
+    folder: Path, copy_engine: Path, engines: Path, change: str, said: str
 ) -> None:
     key = build(_spec(folder), engines).manifest.content_key
     knobs: dict[str, Any] = {}
@@ -86,10 +95,19 @@ def test_other_inputs_are_refused_and_forced_ones_replace(
         file.write_bytes(data[:-3] + b"\x01" + data[-2:] if change == "weights" else data + b"\n")
     with pytest.raises(StorageError) as caught:
         build(_spec(folder, **knobs), engines)
-    assert all(part in str(caught.value) for part in ("model'", "other inputs", "--force", "another name"))
+    assert all(part in str(caught.value) for part in ("model'", "other inputs", said, "--force", "another name"))
     assert Artifact.open(engines / "model").manifest.content_key == key
     assert build(_spec(folder, force=True, **knobs), engines).manifest.content_key != key
     assert _visible(engines) == ["model"]
+
+
+def test_another_version_of_the_builder_is_named(
+    tiny: Path, copy_engine: Path, engines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(_spec(tiny), engines)
+    monkeypatch.setattr(artifact_module, "version", lambda name: "9.9.9")
+    with pytest.raises(StorageError, match=r"built by openvino .*, here is 9.9.9"):
+        build(_spec(tiny), engines)
 
 
 def test_a_folder_that_is_no_artifact_is_never_replaced(tiny: Path, copy_engine: Path, engines: Path) -> None:
@@ -175,6 +193,14 @@ def test_phases_come_in_order(tiny_spec: EngineSpec, engines: Path) -> None:
     progress = Recording()
     build(tiny_spec, engines, progress)
     assert tuple(progress.phases) == PHASES
+
+
+def test_a_tokenizer_that_cannot_be_converted_is_refused(folder: Path, copy_engine: Path, engines: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer.model").write_bytes(b"no SentencePiece model")
+    with pytest.raises(CheckpointError, match=r"cannot be made a tokenizer.json.*add the tokenizer.json"):
+        build(_spec(folder), engines)
+    assert _visible(engines) == []
 
 
 def test_a_slow_tokenizer_is_made_a_fast_one(folder: Path, copy_engine: Path, engines: Path) -> None:
