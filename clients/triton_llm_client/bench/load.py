@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -65,6 +64,7 @@ async def closed_loop(send: Callable[[PromptIds, int], Awaitable[Answer]], load:
         for prompt in waiting:
             answers.append(await send(prompt, load.output_tokens))
 
-    started = time.perf_counter()
+    clock = asyncio.get_running_loop().time
+    started = clock()
     await asyncio.gather(*(worker() for _ in range(load.in_flight)))
-    return Outcome(time.perf_counter() - started, tuple(answers))
+    return Outcome(clock() - started, tuple(answers))

@@ -36,13 +36,14 @@ class ScriptedTriton:
         self.grpc_url = ""
         self.http_url = ""
         self.metadata: dict[str, str] = {}
+        self.chat_command = "words ok"  # what a chat is answered with
 
     def play(self, request: dict[str, Any]) -> Iterator[Outputs]:
         self.requests.append(request)
         if request["inputs"].get("stop"):
             yield from _words([""], "cancelled")
             return
-        command, _, rest = str(request["inputs"].get("text_input", "words ok")).partition(" ")
+        command, _, rest = str(request["inputs"].get("text_input", self.chat_command)).partition(" ")
         if command == "error":
             raise Refused(rest)
         if command == "break":
@@ -208,6 +209,10 @@ def _joined(answers: list[Outputs]) -> Outputs:
     return last
 
 
+class Web(ThreadingHTTPServer):
+    request_queue_size = 128  # the usual 5 resets connections of a crowd
+
+
 @pytest.fixture
 def triton() -> Iterator[ScriptedTriton]:
     scripted = ScriptedTriton()
@@ -216,7 +221,7 @@ def triton() -> Iterator[ScriptedTriton]:
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(GrpcSide(scripted), server)
     scripted.grpc_url = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
-    web = ThreadingHTTPServer(("127.0.0.1", 0), http_handler(scripted))
+    web = Web(("127.0.0.1", 0), http_handler(scripted))
     scripted.http_url = f"http://127.0.0.1:{web.server_address[1]}"
     thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
