@@ -1,0 +1,375 @@
+"""The paged engine over a runner whose tokens betray any wrong block, against a plain loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from collector import Collector
+from fake_runner import FakeRunner, fake_logits
+from hypothesis import given
+from hypothesis import strategies as st
+from python_llm.engine import Failed, Finished, FinishReason, GenerateRequest, SamplingParams
+from python_llm.engines.paged.engine import PagedEngine
+from python_llm.engines.paged.sampler import Draw, sample
+from python_llm.settings import ServingConfig
+
+VOCABULARY = 32
+CONTEXT = 200
+
+
+def reference(request: GenerateRequest) -> tuple[list[int], FinishReason]:
+    """New tokens and the reason, one token after another from the whole context."""
+    tokens = [*request.prompt_ids, *request.resume_ids]
+    made = len(request.resume_ids)
+    new: list[int] = []
+    while made < request.max_tokens:
+        forbidden = request.end_ids if made < request.min_tokens else frozenset()
+        draw = Draw(request.sampling, 0, len(tokens), forbidden)
+        token_id = sample(fake_logits(tokens, VOCABULARY)[None], [draw])[0]
+        if token_id in request.end_ids:
+            return new, "stop"
+        tokens.append(token_id)
+        new.append(token_id)
+        made += 1
+    return new, "length"
+
+
+@contextmanager
+def engine_over(runner: FakeRunner, **serving: Any) -> Iterator[PagedEngine]:
+    """An engine that is closed afterwards, and must then be empty."""
+    options: dict[str, Any] = {"max_running": 8, "max_num_tokens": 16, **serving}
+    engine = PagedEngine(runner, ServingConfig(**options), context_length=CONTEXT)
+    try:
+        yield engine
+    finally:
+        engine.close()
+    stats = engine.stats()
+    assert (stats.running, stats.waiting, stats.blocks_used) == (0, 0, 0)
+
+
+def at_step(runner: FakeRunner, number: int, action: Callable[[], None]) -> None:
+    """Do something on the engine's thread when that step begins."""
+    earlier = runner.before_step
+
+    def both(step: int) -> None:
+        earlier(step)
+        if step == number:
+            action()
+
+    runner.before_step = both
+
+
+def check(request: GenerateRequest, sink: Collector) -> None:
+    expected, reason = reference(request)
+    end = sink.finished()
+    assert (sink.ids, end.reason) == (expected, reason)
+    assert end.usage.prompt_tokens == len(request.prompt_ids)
+    assert end.usage.output_tokens == len(request.resume_ids) + len(expected)
+    assert 0 <= end.usage.cached_prompt_tokens <= end.usage.prompt_tokens
+
+
+_samplings = st.one_of(
+    st.just(SamplingParams()),
+    st.builds(
+        SamplingParams,
+        temperature=st.floats(0.3, 2.0),
+        top_k=st.integers(0, 10),
+        top_p=st.floats(0.2, 1.0),
+        seed=st.integers(0, 2**64 - 1),
+    ),
+)
+
+
+@st.composite
+def requests_of(draw: st.DrawFn, request_id: str) -> GenerateRequest:
+    max_tokens = draw(st.integers(1, 20))
+    return GenerateRequest(
+        request_id=request_id,
+        prompt_ids=tuple(draw(st.lists(st.integers(0, 1), min_size=1, max_size=24))),  # many equal prefixes
+        max_tokens=max_tokens,
+        min_tokens=draw(st.integers(0, max_tokens)),
+        resume_ids=tuple(draw(st.lists(st.integers(0, 31), max_size=max_tokens - 1))),
+        sampling=draw(_samplings),
+        end_ids=frozenset(draw(st.lists(st.integers(0, 31), max_size=6))),
+        priority=draw(st.integers(-1, 1)),
+    )
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> list[GenerateRequest]:
+    return [draw(requests_of(str(number))) for number in range(draw(st.integers(1, 8)))]
+
+
+def least_blocks(requests: list[GenerateRequest], block_size: int) -> int:
+    return max(-(-(len(r.prompt_ids) + r.max_tokens) // block_size) for r in requests)
+
+
+@given(
+    requests=workloads(),
+    block_size=st.integers(1, 6),
+    spare=st.integers(0, 30),
+    max_running=st.integers(1, 8),
+    more_tokens=st.integers(0, 24),
+    prefix_cache=st.booleans(),
+    arrivals=st.lists(st.integers(1, 12), min_size=8, max_size=8),
+)
+def test_whatever_the_batch_the_tokens_are_those_of_the_plain_loop(
+    requests: list[GenerateRequest],
+    block_size: int,
+    spare: int,
+    max_running: int,
+    more_tokens: int,
+    prefix_cache: bool,
+    arrivals: list[int],
+) -> None:
+    """Random chunks, tiny pools, preemption, prefix hits, arrivals at any step, resumed tokens, priorities."""
+    runner = FakeRunner(block_count=least_blocks(requests, block_size) + spare, block_size=block_size)
+    serving: dict[str, Any] = {"max_running": max_running, "max_num_tokens": max_running + more_tokens}
+    sinks = {r.request_id: Collector() for r in requests}
+    submitted: set[str] = set()
+    with engine_over(runner, prefix_cache=prefix_cache, **serving) as engine:
+
+        def submit(request: GenerateRequest) -> None:
+            submitted.add(request.request_id)
+            engine.submit(request, sinks[request.request_id])
+
+        for request, step in list(zip(requests, arrivals, strict=False))[1:]:
+            at_step(runner, step, lambda request=request: submit(request))  # type: ignore[misc]
+        submit(requests[0])
+        sinks["0"].wait()
+        engine.drain(time.monotonic() + 60)
+        runner.before_step = lambda step: None
+        for request in requests:
+            if request.request_id not in submitted:  # the engine fell idle before its step came
+                submit(request)
+        for request in requests:
+            check(request, sinks[request.request_id])
+    assert not any(sink.late for sink in sinks.values())
+    assert runner.most_sequences <= max_running
+    assert runner.most_tokens <= max_running + more_tokens
+
+
+@given(
+    requests=workloads(),
+    spare=st.integers(0, 6),
+    cancels=st.lists(st.tuples(st.integers(1, 30), st.integers(0, 8)), min_size=1, max_size=10),
+)
+def test_cancelled_at_any_step_every_request_ends_once(
+    requests: list[GenerateRequest], spare: int, cancels: list[tuple[int, int]]
+) -> None:
+    runner = FakeRunner(block_count=least_blocks(requests, 4) + spare)
+    sinks = {r.request_id: Collector() for r in requests}
+    with engine_over(runner) as engine:
+        for step, number in cancels:
+            at_step(runner, step, lambda number=number: engine.cancel(str(number)))  # type: ignore[misc]
+        for request in requests:
+            engine.submit(request, sinks[request.request_id])
+        for request in requests:
+            sink = sinks[request.request_id]
+            if sink.finished().reason != "cancelled":
+                check(request, sink)
+                continue
+            expected, _ = reference(request)
+            assert request.request_id in {str(number) for _, number in cancels}
+            assert sink.ids == expected[: len(sink.ids)]
+        engine.drain(time.monotonic() + 60)
+        stats = engine.stats()
+        assert (stats.running, stats.waiting, stats.blocks_used) == (0, 0, 0)
+    assert not any(sink.late for sink in sinks.values())
+
+
+def test_resumed_at_every_cut_the_tokens_are_the_same() -> None:
+    sampling = SamplingParams(temperature=1.1, seed=5)
+    whole = GenerateRequest("whole", (3, 1, 4), 12, min_tokens=4, sampling=sampling, end_ids=frozenset({31}))
+    expected, reason = reference(whole)
+    assert len(expected) > 4
+    with engine_over(FakeRunner(block_count=100)) as engine:
+        for cut in range(len(expected)):
+            sink = Collector()
+            engine.submit(replace(whole, request_id=str(cut), resume_ids=tuple(expected[:cut])), sink)
+            end = sink.finished()
+            assert (sink.ids, end.reason) == (expected[cut:], reason)
+            assert end.usage.output_tokens == len(expected)
+
+
+def test_a_small_pool_preempts_and_loses_nobody() -> None:
+    runner = FakeRunner(block_count=10)
+    requests = [GenerateRequest(str(n), (n, n + 1, n + 2), 30) for n in range(6)]
+    sinks = [Collector() for _ in requests]
+    with engine_over(runner) as engine:
+        for request, sink in zip(requests, sinks, strict=True):
+            engine.submit(request, sink)
+        for request, sink in zip(requests, sinks, strict=True):
+            check(request, sink)
+        assert engine.stats().preemptions > 0
+
+
+def test_a_second_run_hits_the_prefix_and_says_so() -> None:
+    runner = FakeRunner(block_count=100)
+    request = GenerateRequest("first", tuple(range(17)), 6)
+    with engine_over(runner) as engine:
+        for name, hit in (("first", 0), ("second", 16)):
+            sink = Collector()
+            engine.submit(replace(request, request_id=name), sink)
+            check(request, sink)
+            assert sink.finished().usage.cached_prompt_tokens == hit
+        stats = engine.stats()
+        assert (stats.prefix_tokens_seen, stats.prefix_tokens_hit) == (34, 16)
+        assert stats.blocks_total == 100
+        assert stats.blocks_cached > 0
+
+
+def test_end_tokens_end_and_are_no_output() -> None:
+    plain, _ = reference(GenerateRequest("x", (1, 2), 20))
+    end_id = plain[5]
+    first = plain.index(end_id)
+    with engine_over(FakeRunner(block_count=100)) as engine:
+        sink = Collector()
+        request = GenerateRequest("x", (1, 2), 20, end_ids=frozenset({end_id}))
+        engine.submit(request, sink)
+        end = sink.finished()
+        assert (sink.ids, end.reason, end.usage.output_tokens) == (plain[:first], "stop", first)
+
+
+@pytest.mark.parametrize("fail_at", [1, 2, 3, 6])
+def test_a_failing_step_fails_those_it_touched_and_the_engine_goes_on(fail_at: int) -> None:
+    runner = FakeRunner(block_count=100)
+    requests = [GenerateRequest(str(n), (n,) * 5, 8) for n in range(2)]
+    sinks = [Collector() for _ in requests]
+    running = [Collector()]
+
+    def fail() -> None:
+        raise RuntimeError("the device is gone")
+
+    at_step(runner, fail_at, fail)
+    with engine_over(runner, max_running=2) as engine:
+        waiting = GenerateRequest("waiting", (7,) * 5, 4)
+
+        def submit_all() -> None:
+            engine.submit(requests[1], sinks[1])
+            engine.submit(waiting, running[0])
+
+        at_step(runner, 1, submit_all) if fail_at > 1 else None
+        engine.submit(requests[0], sinks[0])
+        end = sinks[0].wait()
+        assert isinstance(end, Failed)
+        assert (end.error.code, end.error.reason) == ("INTERNAL", "engine_failed")
+        assert "the device is gone" in end.error.text
+        if fail_at > 1:
+            assert isinstance(sinks[1].wait(), Failed)
+            check(waiting, running[0])  # it was not in the step: it had no place yet
+        after = Collector()
+        engine.submit(replace(requests[0], request_id="after"), after)
+        check(requests[0], after)
+        assert engine.healthy()
+
+
+def test_cancel_frees_the_blocks_before_the_next_step() -> None:
+    runner = FakeRunner(block_count=100)
+    sink, other = Collector(), Collector()
+    seen: list[tuple[int, int]] = []
+    with engine_over(runner) as engine:
+        at_step(runner, 3, lambda: engine.cancel("long"))
+        at_step(runner, 4, lambda: seen.append((engine.stats().running, engine.stats().blocks_used)))
+        engine.submit(GenerateRequest("long", (1,) * 10, 100), sink)
+        at_step(runner, 1, lambda: engine.submit(GenerateRequest("other", (2,), 30), other))
+        assert sink.finished().reason == "cancelled"
+        other.finished()
+    assert seen == [(1, 1)]
+
+
+def test_cancelling_a_waiting_or_unknown_request_is_quiet() -> None:
+    runner = FakeRunner(block_count=100)
+    sinks = [Collector(), Collector()]
+    with engine_over(runner, max_running=1) as engine:
+        at_step(runner, 2, lambda: engine.cancel("1"))
+        engine.cancel("nobody")
+        for number, sink in enumerate(sinks):
+            engine.submit(GenerateRequest(str(number), (5,) * 5, 10), sink)
+        assert sinks[0].finished().reason == "length"
+        end = sinks[1].finished()
+        assert (end.reason, end.usage.output_tokens) in [("cancelled", 0), ("length", 10)]
+        engine.cancel("0")
+        engine.cancel("0")
+        again = Collector()
+        engine.drain(time.monotonic())
+        engine.submit(GenerateRequest("2", (5,), 3), again)
+        assert again.finished().reason == "length"
+
+
+def test_drain_waits_for_those_it_can_and_cancels_the_rest() -> None:
+    runner = FakeRunner(block_count=100)
+    sink = Collector()
+    with engine_over(runner) as engine:
+        engine.submit(GenerateRequest("x", (1,), 100), sink)
+        engine.drain(time.monotonic() + 60)
+        assert sink.end == Finished(0, "length", sink.finished().usage)
+        started = threading.Event()
+        at_step(runner, runner.steps + 1, started.set)
+        endless = Collector()
+        engine.submit(GenerateRequest("y", (1,), 190), endless)
+        assert started.wait(60)
+        engine.drain(0.0)
+        assert endless.end is not None
+        assert endless.finished().reason in ("cancelled", "length")
+        after = Collector()
+        engine.submit(GenerateRequest("z", (1,), 3), after)  # a drained engine still serves
+        assert after.finished().reason == "length"
+
+
+def test_close_ends_everybody_once_and_refuses_the_next() -> None:
+    runner = FakeRunner(block_count=100)
+    sinks = [Collector() for _ in range(6)]
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        assert go_on.wait(60)
+
+    at_step(runner, 3, hold)
+    with engine_over(runner, max_running=2) as engine:
+        for number, sink in enumerate(sinks):
+            engine.submit(GenerateRequest(str(number), (number,), 50), sink)
+        assert begun.wait(60)
+        closing = threading.Thread(target=engine.close)
+        closing.start()
+        go_on.set()
+        closing.join(60)
+        for sink in sinks:
+            end = sink.wait()
+            assert isinstance(end, Failed) or end.reason == "length"
+            assert not sink.late
+        late = Collector()
+        engine.submit(GenerateRequest("late", (1,), 5), late)
+        end = late.wait()
+        assert isinstance(end, Failed)
+        assert end.error.reason == "engine_closed"
+        assert not engine.healthy()
+        engine.close()  # once more is quiet
+        engine.drain(time.monotonic())
+
+
+def test_limits_are_those_of_cache_and_context() -> None:
+    with engine_over(FakeRunner(block_count=10), max_sequence_len=0) as engine:
+        assert engine.limits.max_sequence_len == CONTEXT
+        assert engine.limits.max_request_tokens == 40
+        assert engine.limits.vocab_size == VOCABULARY
+    with engine_over(FakeRunner(block_count=100), max_sequence_len=50) as engine:
+        assert engine.limits.max_request_tokens == 50
+    with engine_over(FakeRunner(block_count=100), max_sequence_len=10_000) as engine:
+        assert engine.limits.max_sequence_len == CONTEXT
+
+
+def test_the_step_counter_grows_with_each_forward_pass() -> None:
+    runner = FakeRunner(block_count=10)
+    with engine_over(runner) as engine:
+        sink = Collector()
+        engine.submit(GenerateRequest("x", (1,), 7), sink)
+        sink.finished()
+        assert engine.stats().steps == runner.steps == 7
