@@ -28,7 +28,7 @@ _RESERVED = frozenset({"text_input", "input_ids", "messages", "stream", "stop", 
 class GenerateParams:
     """Parameters of one request; None means absent, so that the server's default holds.
 
-    Each field is the contract's tensor of the same name (see docs/tensors.md for meaning and bounds; the server
+    Each field is the contract's tensor of the same name (`python_llm.contract` has the meanings; the server
     checks the bounds). ``timeout`` is in microseconds. ``more`` takes any other input of the contract by name.
 
     Raises:

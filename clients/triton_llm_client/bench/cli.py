@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; a missed target is a result, not a failure."""
     setting = Setting(args.artifact or Path("engines") / args.model, args.model, args.url)
-    report = bench(setting, _plan(args), args.subjects)
+    report = bench(setting, _plan(args, setting.vocabulary()), args.subjects)
     if args.output:
         args.output.write_text(report.to_json() + "\n", "utf-8")
     print(report.to_json() if args.json else report.table())
@@ -77,7 +77,7 @@ def bench(setting: Setting, plan: Plan, names: list[str]) -> Report:
         return Report(plan, results, flags, absent, _idle_cpu())
 
 
-def _plan(args: argparse.Namespace) -> Plan:
+def _plan(args: argparse.Namespace, vocabulary: int) -> Plan:
     for name in ("prompt_tokens", "output_tokens", "rounds"):
         if (value := getattr(args, name)) is not None and value < 1:
             raise CallerMistake(f"--{name.replace('_', '-')} {value}: it must be at least 1.")
@@ -88,6 +88,7 @@ def _plan(args: argparse.Namespace) -> Plan:
         in_flight=tuple(sorted(set(args.in_flight))),
         prompt_tokens=args.prompt_tokens,
         output_tokens=args.output_tokens,
+        vocabulary=vocabulary,
         rounds=rounds,
         least_rounds=min(rounds, 2),
         seconds=_QUICK_SECONDS if args.quick else _FULL_SECONDS,

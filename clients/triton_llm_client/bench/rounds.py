@@ -21,6 +21,7 @@ class Plan:
     in_flight: tuple[int, ...] = (1, 8, 16, 32)
     prompt_tokens: int = 128
     output_tokens: int = 64
+    vocabulary: int = 32_000  # token ids to draw prompts from
     rounds: int = 6
     least_rounds: int = 2
     seconds: float = 240.0
@@ -29,8 +30,13 @@ class Plan:
     def load(self, round_number: int, in_flight: int) -> Load:
         """The load of one cell: fresh prompts in each round, so that no prefix cache helps anyone."""
         count = max(in_flight, self.least_requests)
-        prompts = random_prompts(count, self.prompt_tokens, seed=f"{round_number}/{in_flight}")
-        return Load(prompts, in_flight, self.output_tokens)
+        return Load(self._prompts(count, f"{round_number}/{in_flight}"), in_flight, self.output_tokens)
+
+    def warm_up(self) -> Load:
+        return Load(self._prompts(4, "warm-up"), in_flight=4, output_tokens=min(8, self.output_tokens))
+
+    def _prompts(self, count: int, seed: str) -> tuple[tuple[int, ...], ...]:
+        return random_prompts(count, self.prompt_tokens, seed=seed, vocabulary=self.vocabulary)
 
 
 @dataclass
@@ -48,7 +54,7 @@ class _Clock:
 def run_rounds(subjects: Sequence[Subject], plan: Plan, report: Callable[[str], None]) -> Results:
     """Warm every subject up, then run the rounds; who begins changes from round to round."""
     for subject in subjects:
-        subject.run(Load(random_prompts(4, plan.prompt_tokens, seed="warm-up"), 4, 8))
+        subject.run(plan.warm_up())
     results: Results = {(subject.name, n): [] for subject in subjects for n in plan.in_flight}
     clock, done = _Clock(plan), 0
     while clock.has_time(done):

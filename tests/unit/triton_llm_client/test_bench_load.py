@@ -100,11 +100,12 @@ def test_a_failing_request_fails_the_run() -> None:
 
 
 def test_prompts_are_fixed_by_their_seed() -> None:
-    prompts = random_prompts(3, 5, seed="a")
-    assert prompts == random_prompts(3, 5, seed="a")
-    assert prompts != random_prompts(3, 5, seed="b")
+    prompts = random_prompts(3, 5, seed="a", vocabulary=500)
+    assert prompts == random_prompts(3, 5, seed="a", vocabulary=500)
+    assert prompts != random_prompts(3, 5, seed="b", vocabulary=500)
     assert [len(prompt) for prompt in prompts] == [5, 5, 5]
     assert len(set(prompts)) == 3
+    assert all(token < 500 for prompt in prompts for token in prompt)
 
 
 class Recorder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +25,14 @@ class Setting:
     artifact: Path
     model: str
     url: str | None = None
+
+    def vocabulary(self) -> int:
+        """Token ids to draw prompts from; a cautious guess where only a URL is known."""
+        try:
+            manifest = json.loads((self.artifact / "artifact.json").read_text("utf-8"))
+            return int(manifest["model"]["vocab_size"])
+        except (OSError, ValueError, KeyError):
+            return 32_000
 
 
 # name -> "module:opener"; an opener takes a Setting and returns a Subject, or raises Absent.

@@ -29,11 +29,12 @@ def open_genai(setting: Setting) -> GenaiSubject:
         import openvino_genai  # noqa: F401
     except ImportError as error:
         raise Absent(f"OpenVINO GenAI: {error}; install it with pip install 'triton-llm[bench]'.") from error
-    return max((GenaiSubject(setting.artifact, tokens) for tokens in _STEP_TOKENS), key=_trial)
+    prompts = random_prompts(16, 128, seed="trial", vocabulary=setting.vocabulary())
+    candidates = (GenaiSubject(setting.artifact, tokens) for tokens in _STEP_TOKENS)
+    return max(candidates, key=lambda subject: _trial(subject, Load(prompts, in_flight=16, output_tokens=32)))
 
 
-def _trial(subject: GenaiSubject) -> float:
-    load = Load(random_prompts(16, 128, seed="trial"), in_flight=16, output_tokens=32)
+def _trial(subject: GenaiSubject, load: Load) -> float:
     subject.run(Load(load.prompts[:1], 1, 4))  # warm
     return subject.run(load).tokens_per_second
 
