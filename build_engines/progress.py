@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from typing import Any, Protocol, TextIO
 
@@ -57,26 +58,65 @@ class Lines:
 
 
 class Bars(Lines):
-    """As Lines, with a bar where the amount of work is known."""
+    """As Lines, with a bar where the amount of work is known and a running clock where it is not."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._bar: Any = None
+        self._clock: _Clock | None = None
+
+    def phase(self, name: str) -> None:
+        self.close()
+        self._name, self._began = name, time.monotonic()
+        self._clock = _Clock(name, self._stream)
 
     def advance(self, done: int, total: int) -> None:
         if self._bar is None:
-            from tqdm import tqdm
-
-            self._bar = tqdm(
-                total=total, unit="B", unit_scale=True, desc=self._name, file=self._stream, leave=False, delay=0.5
-            )
+            self._stop_clock()
+            self._bar = _bar(self._name, total, self._stream)
         self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
+        self._stop_clock()
         if self._bar is not None:
             self._bar.close()
             self._bar = None
         super().close()
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.stop()
+            self._clock = None
+
+
+def _bar(name: str, total: int, stream: TextIO) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit="B", unit_scale=True, desc=name, file=stream, leave=False, delay=0.5)
+
+
+class _Clock:
+    """Rewrites one line with the seconds gone, until it is stopped."""
+
+    def __init__(self, name: str, stream: TextIO) -> None:
+        self._text, self._stream, self._began = f"{name} ...", stream, time.monotonic()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._write(" " * (len(self._text) + 8) + "\r")
+
+    def _run(self) -> None:
+        self._write(self._text)
+        while not self._stopped.wait(1.0):
+            self._write(f"{self._text} {time.monotonic() - self._began:.0f} s")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(f"\r{text}")
+        self._stream.flush()
 
 
 def for_stream(stream: TextIO | None = None) -> Progress:
