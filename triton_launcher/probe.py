@@ -83,5 +83,10 @@ class Probes:
         found = {model: probe.pulse.cause_of_death(now) for model, probe in self._running.items()}
         return {model: cause for model, cause in found.items() if cause is not None}
 
+    def excuse(self, seconds: float) -> None:
+        """See `Pulse.excuse`."""
+        for probe in self._running.values():
+            probe.pulse.excuse(seconds)
+
     def stop(self) -> None:
         self.follow(())

@@ -82,6 +82,12 @@ class Pulse:
         with self._lock:
             self._probing = False
 
+    def excuse(self, seconds: float) -> None:
+        """The launcher itself was suspended for so long: that silence was its own."""
+        with self._lock:
+            self._answered_at += seconds
+            self._life_at += seconds
+
     def cause_of_death(self, now: float) -> str | None:
         """None while there is life."""
         with self._lock:

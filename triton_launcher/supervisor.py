@@ -10,7 +10,7 @@ from triton_launcher.backend_dir import assemble
 from triton_launcher.backoff import Backoff
 from triton_launcher.command import our_backend
 from triton_launcher.discovery import find_triton, read_flags
-from triton_launcher.drain import drain
+from triton_launcher.drain import Drain
 from triton_launcher.errors import LaunchRefused, StartFailure
 from triton_launcher.health import Health, HealthServer
 from triton_launcher.launch import Launch, Running, draw_admin_key
@@ -129,7 +129,7 @@ class Supervisor:
     def _drain(self, running: Running, watch: Watch) -> int:
         self._health.update(phase="draining", reasons=("the server drains and will stop",))
         say("draining: new requests are refused, running ones finish; a second signal hastens.")
-        cut = drain(running, watch.generators(), self._options, self._stop.hastened)
+        cut = Drain(running, self._options, self._stop.hastened).run(watch.generators())
         self._health.update(phase="stopped", reasons=("stopped",), models={})
         say("stopped; every request finished." if cut is None else f"stopped; {cut}.")
         return 0 if cut is None else 1

@@ -15,6 +15,8 @@ from triton_launcher.triton_api import ModelState
 
 __all__ = ["Watch"]
 
+_SUSPENDED_SECONDS = 2.0  # looks follow each other ten times as fast
+
 
 class Watch:
     """`look` says whether the server is dead; ``models`` is what it serves, as far as Triton last said.
@@ -31,18 +33,29 @@ class Watch:
         self._options = options
         self._stubs: dict[int, processes.Stub] = {}
         self._unloading_since: dict[str, float] = {}
-        self._answered_at = self._asked_at = time.monotonic()
+        self._answered_at = self._asked_at = self._looked_at = time.monotonic()
         self._refresh(self._answered_at)
 
     def look(self) -> str | None:
         """The cause of death, or None."""
-        now = time.monotonic()
+        self._excuse_suspension(time.monotonic() - self._looked_at)
+        cause = self._cause_of_death(time.monotonic())
+        self._looked_at = time.monotonic()
+        return cause
+
+    def _cause_of_death(self, now: float) -> str | None:
         if not self._running.server.alive():
             return "tritonserver is gone"
         gone = [pid for pid in self._stubs if not processes.is_alive(pid)]
         if gone or now - self._asked_at >= self._options.status_seconds:
             self._refresh(now)
         return self._dead_stub(gone) or self._silent_server(now) or self._dead_generator()
+
+    def _excuse_suspension(self, away: float) -> None:
+        """A launcher that was stopped and continued must not take its own absence for the server's silence."""
+        if away > _SUSPENDED_SECONDS:
+            self._answered_at += away
+            self.probes.excuse(away)
 
     def reasons(self) -> tuple[str, ...]:
         """Why requests cannot all be served; empty when they can."""

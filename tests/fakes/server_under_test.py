@@ -23,7 +23,15 @@ from typing import Any
 from triton_launcher import processes
 from triton_launcher.run_folder import read_state
 
-__all__ = ["ServerDied", "ServerUnderTest", "free_ports", "running_server", "wait_until"]
+__all__ = [
+    "ServerDied",
+    "ServerUnderTest",
+    "assert_nothing_remains",
+    "free_ports",
+    "running_server",
+    "start_server",
+    "wait_until",
+]
 
 START_SECONDS = 240.0  # only catches hangs
 STOP_SECONDS = 120.0
@@ -123,7 +131,7 @@ def running_server(
     ``models`` limits what is loaded, ``extra`` is appended to the command line (``"--", "--log-verbose=1"``
     reaches tritonserver). The block may stop or kill the server itself.
     """
-    server = _start(repository, models or (), run_dir, extra)
+    server = start_server(repository, models=models, run_dir=run_dir, extra=extra)
     try:
         server.wait_until(server.is_ready, "/ready")
         yield server
@@ -165,13 +173,16 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float) -> No
         time.sleep(0.05)
 
 
-def _start(repository: Path, models: Sequence[str], run_dir: Path, extra: Sequence[str]) -> ServerUnderTest:
+def start_server(
+    repository: Path, *, models: Sequence[str] | None = None, run_dir: Path, extra: Sequence[str] = ()
+) -> ServerUnderTest:
+    """As `running_server`, without waiting for it and without ending it."""
     run_dir.mkdir(parents=True, exist_ok=True)
     http, grpc, metrics, health = free_ports(4)
     command = [sys.executable, "-m", "triton_llm.cli", "serve", "--model-repository", str(repository)]
     command += ["--run-dir", str(run_dir), "--http-port", str(http), "--grpc-port", str(grpc)]
     command += ["--metrics-port", str(metrics), "--health-port", str(health)]
-    for model in models:
+    for model in models or ():
         command += ["--model", model]
     with (run_dir / "launcher.log").open("wb") as log:
         process = subprocess.Popen([*command, *extra], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)

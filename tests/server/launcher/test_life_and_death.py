@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fake_llm_repository import FAKE_BACKEND
 from open_streams import OpenStreams, grpc_stream, http_stream
-from server_under_test import ServerUnderTest, assert_nothing_remains, running_server
+from server_under_test import ServerUnderTest, assert_nothing_remains, running_server, start_server
 
 from triton_launcher import processes
 
@@ -121,6 +121,38 @@ def test_what_does_not_finish_in_time_is_cut_and_the_exit_code_says_so(repositor
         streams.await_ends()
         assert None not in streams.errors
     assert "6 requests did not finish in 0.5 s" in server.launcher_log_path.read_text()
+
+
+def test_a_launcher_that_was_suspended_does_not_blame_the_server(server: ServerUnderTest) -> None:
+    """Suspended for longer than the limits of silence (3 s), which the test waits for by the clock."""
+    first = server.tritonserver()
+    streams = under_load(server, max_tokens=400)
+    server.process.send_signal(signal.SIGSTOP)
+    streams.await_ends()  # 400 words take at least 8 s
+    server.process.send_signal(signal.SIGCONT)
+    assert streams.errors == [None] * 6
+    server.wait_until(server.is_ready, "/ready")
+    server.wait_until(lambda: len(list(http_stream(server, MODEL, "more", 100))) == 100, "a stream of two seconds")
+    assert server.tritonserver() == first
+
+
+def test_a_restart_that_fails_is_tried_again(server: ServerUnderTest, repository: Path) -> None:
+    first = server.tritonserver()
+    config = repository / MODEL / "config.pbtxt"
+    good = config.read_text()
+    config.write_text('backend: "none_such"\n')
+    os.kill(first, signal.SIGKILL)
+    server.wait_until(lambda: server.ready()[1].get("restarts", 0) >= 3, "two restarts to fail")
+    assert not server.is_ready()
+    config.write_text(good)
+    assert_back(server, first)
+
+
+def test_sigterm_before_it_is_ready_is_a_clean_end(repository: Path, tmp_path: Path) -> None:
+    server = start_server(repository, run_dir=tmp_path / "run", extra=EXTRA)
+    server.wait_until(lambda: "starts; log:" in server.launcher_log_path.read_text(), "the start")
+    assert server.stop() == 0
+    assert_nothing_remains(server.marker)
 
 
 def test_a_second_signal_hastens(server: ServerUnderTest) -> None:

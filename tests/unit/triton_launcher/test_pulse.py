@@ -57,6 +57,13 @@ def test_no_control_answer_is_death(pulse: Pulse) -> None:
     assert pulse.cause_of_death(22.0) == "no control answer for 21 s (last: DEADLINE_EXCEEDED)"
 
 
+def test_the_launchers_own_suspension_is_excused(pulse: Pulse) -> None:
+    pulse.status_answered(status(steps=7, running=1), 1.0)
+    pulse.excuse(100.0)
+    assert pulse.cause_of_death(101.0) is None
+    assert pulse.cause_of_death(122.0) is not None
+
+
 def test_a_generator_that_never_answers_is_dead_too(pulse: Pulse) -> None:
     assert pulse.cause_of_death(20.5) is not None
 
