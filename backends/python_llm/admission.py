@@ -65,7 +65,7 @@ class Admission:
             end_ids=frozenset() if values.get("ignore_eos") else self._end_ids,
             priority=values.get("priority", 0),
         )
-        timeout = values.get("timeout", 0) / 1e6 or self._serving.default_timeout_seconds
+        timeout = values["timeout"] / 1e6 if "timeout" in values else self._serving.default_timeout_seconds
         return Admitted(request, _stop_words(values), bool(values.get("stream", False)), timeout)
 
     def _refuse_what_the_engine_lacks(self, values: Mapping[str, Any]) -> None:
@@ -95,7 +95,12 @@ class Admission:
     def _encode(self, text: str, subject: str, *, special_tokens: bool) -> list[int]:
         if text == "":
             raise InvalidRequest("empty_prompt", f"{subject}: empty; send at least one character.")
-        fewest = self._tokenizer.fewest_tokens(text)
+        try:
+            fewest = self._tokenizer.fewest_tokens(text)
+        except UnicodeEncodeError as error:  # JSON can say what UTF-8 cannot
+            raise InvalidRequest(
+                "invalid_utf8", f"{subject}: {text[error.start]!a} is half a surrogate pair; send whole characters."
+            ) from error
         if fewest >= self._limits.max_request_tokens:
             raise self._too_long(f"at least {fewest}")
         return self._tokenizer.encode(text, special_tokens=special_tokens)
@@ -151,7 +156,7 @@ def _chat(text: str) -> tuple[list[Any], list[Any] | None]:
     """Messages and tools of the ``messages`` input: a JSON list, or an object with both."""
     try:
         parsed = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidRequest("messages_not_json", f"messages: {error}; send a JSON list of messages.") from error
     chat: dict[str, Any] = parsed if isinstance(parsed, dict) else {"messages": parsed}
     unknown = sorted(set(chat) - {"messages", "tools"})

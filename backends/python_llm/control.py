@@ -41,7 +41,7 @@ class Control:
     def _authorise(self, text: str) -> str:
         try:
             parsed = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             parsed = None
         if not isinstance(parsed, dict):
             raise InvalidRequest("control_not_json", "control: it must be a JSON object with 'operation' and 'secret'.")

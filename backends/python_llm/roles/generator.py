@@ -61,7 +61,7 @@ class GeneratorRole:
             self._generator.cancel(request.request_id())
             reply.send({"text_output": "", "output_ids": (), "finish_reason": "cancelled"}, final=True)
         else:
-            if not values.get("timeout") and request.timeout():
+            if "timeout" not in values and request.timeout():
                 values["timeout"] = request.timeout()
             self._generator.submit(values, request.request_id() or uuid.uuid4().hex, reply)
 
