@@ -13,7 +13,7 @@ from tests.unit.build_engines import copy_builder
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of this test's own, and a hub that is never asked."""
+    """A cache folder of this test's own."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("TRITON_LLM_CACHE", str(folder))
     return folder
