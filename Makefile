@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 EXTRAS := serve,build,client,gateway,bench,dev
 
 MODEL ?= smollm2
-NAME ?= $(if $(filter smollm2,$(MODEL)),smollm2,$(shell basename "$(MODEL)" .gguf | tr 'A-Z' 'a-z'))
+NAME ?= $(patsubst %.gguf,%,$(notdir $(patsubst %/,%,$(MODEL))))
 ENGINE ?= auto
 QUANT ?= int8
 HOST ?= 127.0.0.1
@@ -15,8 +15,10 @@ METRICS_PORT ?= 8002
 HEALTH_PORT ?= 8003
 PROMPT ?= What is the capital of France?
 
-BUILD = $(BIN)/triton-llm build --model "$(MODEL)" --name "$(NAME)" --engine $(ENGINE) --quant $(QUANT) \
-	$(if $(REVISION),--revision "$(REVISION)") $(if $(FORCE),--force)
+BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --engine $(ENGINE) --quant $(QUANT) \
+	$(if $(REVISION),--revision "$(REVISION)") $(if $(FORCE),--force) $(if $(DRY_RUN),--dry-run) \
+	$(if $(MAX_BATCH_SIZE),--max-batch-size $(MAX_BATCH_SIZE)) $(if $(MAX_INPUT_LEN),--max-input-len $(MAX_INPUT_LEN)) \
+	$(if $(MAX_SEQ_LEN),--max-seq-len $(MAX_SEQ_LEN)) $(if $(MAX_NUM_TOKENS),--max-num-tokens $(MAX_NUM_TOKENS))
 
 .PHONY: help setup serve test test-unit test-server lint format build-engine repository chat generate bench clean
 
