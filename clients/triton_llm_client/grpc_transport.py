@@ -47,18 +47,14 @@ class GrpcTransport:
     async def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
         request = self._request(call)
         self._connect()
-        stream = self._stream_infer(metadata=_METADATA)
+        stream = self._stream_infer(request, metadata=_METADATA)
         try:
-            await stream.write(request)
-            await stream.done_writing()
             while (response := await stream.read()) is not grpc.aio.EOF:
                 if response.error_message:
                     raise from_message(response.error_message)
                 yield _chunk(response.infer_response)
-            if await stream.code() is not grpc.StatusCode.OK:
-                raise from_grpc(self.url, (await stream.code()).name, await stream.details())
-        except (grpc.aio.AioRpcError, grpc.aio.UsageError, grpc.aio.InternalError) as error:
-            raise await _failure(self.url, stream, error) from error
+        except grpc.aio.AioRpcError as error:
+            raise from_grpc(self.url, error.code().name, error.details() or "") from error
         finally:
             stream.cancel()
 
@@ -86,7 +82,8 @@ class GrpcTransport:
             self._channel = grpc.aio.secure_channel(self._address, grpc.ssl_channel_credentials(), _OPTIONS)
         else:
             self._channel = grpc.aio.insecure_channel(self._address, _OPTIONS)
-        self._stream_infer = self._channel.stream_stream(
+        # One request a stream: on the wire that is a unary request, and grpc then needs one operation to send it.
+        self._stream_infer = self._channel.unary_stream(
             _SERVICE + "ModelStreamInfer",
             request_serializer=service_pb2.ModelInferRequest.SerializeToString,
             response_deserializer=service_pb2.ModelStreamInferResponse.FromString,
@@ -103,10 +100,3 @@ class GrpcTransport:
 def _chunk(response: Any) -> Chunk:
     tensors = zip(response.outputs, response.raw_output_contents, strict=True)
     return Chunk.of({tensor.name: unpack(tensor.datatype, raw) for tensor, raw in tensors})
-
-
-async def _failure(url: str, stream: Any, error: Exception) -> Exception:
-    if isinstance(error, grpc.aio.AioRpcError):
-        return from_grpc(url, error.code().name, error.details() or "")
-    # A write on a stream that already ended says only "finished"; the stream's status says why.
-    return from_grpc(url, (await stream.code()).name, await stream.details() or str(error))
