@@ -8,7 +8,7 @@ from pathlib import Path
 
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.options import ServeOptions
-from triton_launcher.ports import Ports
+from triton_launcher.ports import Ports, ipv4_address
 
 __all__ = ["add_arguments", "read_options", "run"]
 
@@ -77,7 +77,7 @@ def read_options(args: argparse.Namespace) -> ServeOptions:
     return ServeOptions(
         model_repository=args.model_repository,
         models=tuple(args.model),
-        host=args.host,
+        host=ipv4_address(args.host),
         ports=Ports(args.http_port, args.grpc_port, args.metrics_port, args.health_port),
         run_dir=args.run_dir,
         log_file=args.log_file,

@@ -69,7 +69,7 @@ class Launch:
         environment = command.build_environment(self.triton, self.marker, drawn)
         server = TritonServer(line, environment, self.options.log_path, self.marker)
         host, ports = reachable(self.options.host), self.options.ports
-        control = Control(f"[{host}]:{ports.grpc}" if ":" in host else f"{host}:{ports.grpc}", drawn.control)
+        control = Control(f"{host}:{ports.grpc}", drawn.control)
         return Running(server, TritonApi(host, ports.http, self.admin_key), control)
 
     def await_ready(self, running: Running, models: Iterable[str], stop: Latch) -> bool:

@@ -36,7 +36,7 @@ class ServeOptions:
 
     model_repository: Path = Path("model_repository")
     models: tuple[str, ...] = ()
-    host: str = "127.0.0.1"
+    host: str = "127.0.0.1"  # an IPv4 address
     ports: Ports = field(default_factory=Ports)
     run_dir: Path = Path("run")
     log_file: Path | None = None  # tritonserver's output; None: tritonserver.log in the run folder

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 from triton_launcher.errors import LaunchRefused
 
-__all__ = ["Ports", "check_ports", "is_loopback", "reachable"]
-
-_LOOPBACK = ("localhost", "::1")
-_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+__all__ = ["Ports", "check_ports", "ipv4_address", "is_loopback", "reachable"]
 
 
 @dataclass(frozen=True)
@@ -35,19 +32,28 @@ def check_ports(host: str, ports: Ports) -> None:
         _check_free(host, what, port, remedy)
 
 
+def ipv4_address(host: str) -> str:
+    """The address of ``host``: Triton's HTTP server neither resolves names nor takes a bare IPv6 address."""
+    try:
+        return socket.gethostbyname(host)
+    except (OSError, UnicodeError) as error:
+        raise LaunchRefused(
+            f"host '{host}': {error}; it must be an IPv4 address of this machine, or a name of one: change --host."
+        ) from error
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address."""
-    return host in _LOOPBACK or host.startswith("127.")
+    return host.startswith("127.")
 
 
 def reachable(host: str) -> str:
     """The address at which a server that listens on ``host`` is reached from this machine."""
-    return _ANY.get(host, host)
+    return "127.0.0.1" if host == "0.0.0.0" else host
 
 
 def _check_free(host: str, what: str, port: int, remedy: str) -> None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
+    with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

