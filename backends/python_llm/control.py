@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import time
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +26,6 @@ class Control:
         """``secret`` empty: every control request is refused."""
         self._generator = generator
         self._secret = secret
-        self._probes = 0
 
     def handle(self, text: str, reply: Reply) -> None:
         operation = self._authorise(text)
@@ -46,7 +46,7 @@ class Control:
         if not isinstance(parsed, dict):
             raise InvalidRequest("control_not_json", "control: it must be a JSON object with 'operation' and 'secret'.")
         given = str(parsed.get("secret", ""))
-        if not self._secret or not hmac.compare_digest(given.encode(), self._secret.encode()):
+        if not self._secret or not hmac.compare_digest(given.encode(errors="replace"), self._secret.encode()):
             raise InvalidRequest("control_refused", "control: wrong secret; only the launcher may send it.")
         operation = parsed.get("operation")
         if operation not in CONTROL_OPERATIONS:
@@ -56,9 +56,8 @@ class Control:
         return str(operation)
 
     def _probe(self, reply: Reply) -> None:
-        self._probes += 1
         values = {"input_ids": [0], "max_tokens": 1, "priority": _PROBE_PRIORITY, "ignore_eos": True}
-        self._generator.submit(values, f"probe-{self._probes}", _ProbeReply(reply), probe=True)
+        self._generator.submit(values, f"probe-{uuid.uuid4().hex}", _ProbeReply(reply), probe=True)
 
 
 class _ProbeReply:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from itertools import count
 from queue import SimpleQueue
 from typing import Any
 
@@ -38,9 +40,11 @@ class Generator:
         self._tokenizer = tokenizer
         self._serving = serving
         self._admission = admission
+        self._numbers = count(1)
+        self._lock = threading.Lock()  # guards the three below, which go by the callers' ids
         self._sessions: dict[str, Session] = {}
-        self._lock = threading.Lock()  # guards _sessions and _admitting
-        self._admitting = 0
+        self._admitting: Counter[str] = Counter()
+        self._stopped_early: set[str] = set()
         self._draining = False
         self._closed = threading.Event()
         self._events: SimpleQueue[tuple[Session, Event] | None] = SimpleQueue()
@@ -54,22 +58,24 @@ class Generator:
         """Take a request and return at once; every outcome goes to ``reply``. A probe passes the queue bound."""
         arrival = time.monotonic()
         with self._lock:
-            self._admitting += 1
+            self._admitting[request_id] += 1
         try:
             self._workers.submit(self._admit, values, request_id, reply, arrival, probe)
         except RuntimeError:  # the pool is shut down
-            with self._lock:
-                self._admitting -= 1
+            self._leave_admission(request_id)
             reply.fail(_draining())
 
     def cancel(self, request_id: str) -> None:
-        """End the running request of that id; raises NotFound where there is none."""
+        """End the request of that id, running or still being admitted; raises NotFound where there is none."""
         with self._lock:
             session = self._sessions.get(request_id)
-        if session is None:
-            raise NotFound("unknown_request", f"stop: no running request has the id '{request_id}'.")
+            if session is None or session.ending:
+                if not self._admitting[request_id]:
+                    raise NotFound("unknown_request", f"stop: no running request has the id '{request_id}'.")
+                self._stopped_early.add(request_id)
+                return
         session.verdict = session.verdict or "cancelled"
-        self._engine.cancel(request_id)
+        self._engine.cancel(session.request.request_id)
 
     def drain(self) -> None:
         """Refuse new requests from now on; those admitted run on."""
@@ -79,7 +85,7 @@ class Generator:
         """The state the launcher watches; cheap, and never waits for the engine."""
         stats = self._engine.stats()
         with self._lock:
-            unfinished = len(self._sessions) + self._admitting
+            unfinished = len(self._sessions) + self._admitting.total()
         running = min(stats.running, unfinished)
         return {
             "healthy": self._engine.healthy() and self._delivery.is_alive() and self._watcher.is_alive(),
@@ -106,14 +112,22 @@ class Generator:
         try:
             session = self._open(values, request_id, reply, arrival, probe)
             self._engine.submit(session.request, _Sink(self._events, session))
+            if session.verdict is not None:  # stopped before the engine had it
+                self._engine.cancel(session.request.request_id)
         except ServeError as error:
             self._abandon(session, reply, error)
         except Exception as error:
             _log.exception("admission of request '%s' failed", request_id)
             self._abandon(session, reply, EngineFailure("internal", f"request '{request_id}': {error!r}."))
         finally:
-            with self._lock:
-                self._admitting -= 1
+            self._leave_admission(request_id)
+
+    def _leave_admission(self, request_id: str) -> None:
+        with self._lock:
+            self._admitting[request_id] -= 1
+            if not self._admitting[request_id]:
+                del self._admitting[request_id]
+                self._stopped_early.discard(request_id)
 
     def _open(self, values: Mapping[str, Any], request_id: str, reply: Reply, arrival: float, probe: bool) -> Session:
         if self._draining and not probe:
@@ -123,14 +137,17 @@ class Generator:
                 "queue_full",
                 f"queue: {self._serving.max_queue_size} requests wait (max_queue_size); ask again in about a second.",
             )
-        admitted = self._admission.admit(values, request_id)
-        session = Session(admitted, reply, self._tokenizer.token_bytes)
+        admitted = self._admission.admit(values, f"{request_id}#{next(self._numbers)}")
+        session = Session(request_id, admitted, reply, self._tokenizer.token_bytes)
         session.deadline = arrival + admitted.timeout if admitted.timeout else 0.0
         with self._lock:
-            if request_id in self._sessions:
+            running = self._sessions.get(request_id)
+            if running is not None and not running.ending:
                 raise InvalidRequest(
                     "duplicate_request_id", f"request id '{request_id}': it is running already; choose another."
                 )
+            if request_id in self._stopped_early:
+                session.verdict = "cancelled"
             self._sessions[request_id] = session
         return session
 
@@ -141,7 +158,8 @@ class Generator:
 
     def _forget(self, session: Session) -> None:
         with self._lock:
-            self._sessions.pop(session.request.request_id, None)
+            if self._sessions.get(session.caller_id) is session:
+                del self._sessions[session.caller_id]
 
     def _deliver(self) -> None:
         for session, events in self._event_groups():
@@ -171,9 +189,9 @@ class Generator:
 
     def _mishap(self, session: Session, error: Exception) -> None:
         """Delivery broke: end the request at both ends."""
-        request_id = session.request.request_id
+        request_id = session.caller_id
         _log.error("delivery to request '%s' failed", request_id, exc_info=error)
-        self._engine.cancel(request_id)
+        self._engine.cancel(session.request.request_id)
         try:
             session.fail(EngineFailure("internal", f"request '{request_id}': {error!r}."))
         except Exception:
@@ -188,7 +206,7 @@ class Generator:
                 try:
                     self._check(session, now)
                 except Exception:
-                    _log.exception("watching request '%s' failed", session.request.request_id)
+                    _log.exception("watching request '%s' failed", session.caller_id)
 
     def _check(self, session: Session, now: float) -> None:
         if session.verdict is not None:

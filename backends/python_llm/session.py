@@ -30,15 +30,18 @@ class Session:
     """Turns engine events into responses; used by the delivery thread alone.
 
     ``verdict`` is set by other threads before they cancel the request at the engine, and says how it really ended.
+    ``caller_id`` may be used again once the last response is on its way; the engine knows the request by another.
     """
 
-    def __init__(self, admitted: Admitted, reply: Reply, token_bytes: TokenBytes) -> None:
+    def __init__(self, caller_id: str, admitted: Admitted, reply: Reply, token_bytes: TokenBytes) -> None:
+        self.caller_id = caller_id
         self.request = admitted.request
         self.deadline = 0.0  # time.monotonic() seconds; 0: none
         self.next_cancel_check = 0.0
         self.reply = reply
         self.verdict: FinishReason | None = None
-        self.ended = False  # a final response or an error was sent
+        self.ending = False  # a final response or an error is being sent
+        self.ended = False  # and was sent
         self._streams = admitted.stream
         self._text = TextStream(token_bytes, admitted.stop_words, self.request.min_tokens)
         self._text.resume(self.request.resume_ids)
@@ -65,6 +68,7 @@ class Session:
 
     def fail(self, error: ServeError) -> None:
         if not self.ended:
+            self.ending = True
             self.reply.fail(error)
             self.ended = True
 
@@ -76,6 +80,7 @@ class Session:
 
     def _finish(self, last: Delta, reason: str) -> None:
         whole = Delta.join([*self._kept, last])
+        self.ending = True
         self.reply.send(self._outputs(whole, reason), final=True)
         self.ended = True
 
