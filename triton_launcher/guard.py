@@ -15,6 +15,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -26,6 +27,7 @@ __all__ = ["Order", "main"]
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_SECONDS = 0.1
+_REAP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,12 @@ def _launcher_gone() -> bool:
 
 
 def _reap() -> None:
+    """A process that was killed needs a moment to give its memory back: wait for it, so that no zombie is left."""
+    deadline = time.monotonic() + _REAP_SECONDS
     with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG) != (0, 0):
-            pass
+        while time.monotonic() < deadline:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.02)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,9 @@ class Stop:
         def handle(number: int, frame: FrameType | None) -> None:
             self.ask()
 
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # ignored under nohup, and so it stays
+            numbers.append(signal.SIGHUP)
         old = [signal.signal(number, handle) for number in numbers]
         try:
             yield

@@ -27,6 +27,16 @@ def test_the_first_signal_asks_and_the_second_hastens(stop: Stop) -> None:
         os.kill(os.getpid(), signal.SIGHUP)  # a third changes nothing
 
 
+def test_under_nohup_a_closed_terminal_changes_nothing(stop: Stop) -> None:
+    old = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop.on_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.requested.wait(0.0)
+    finally:
+        signal.signal(signal.SIGHUP, old)
+
+
 def test_the_old_handlers_come_back(stop: Stop) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with stop.on_signals():
