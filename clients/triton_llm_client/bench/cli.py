@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
 from python_llm.errors import CallerMistake
 
 from triton_llm_client.aio import DEFAULT_MODEL
+from triton_llm_client.bench.idle import idle_cpu
 from triton_llm_client.bench.load import Subject
 from triton_llm_client.bench.report import Report
 from triton_llm_client.bench.rounds import Plan, run_rounds
-from triton_llm_client.bench.subjects import SUBJECTS, Absent, Setting, open_subject
+from triton_llm_client.bench.subjects import SUBJECTS, Absent, Setting
 
 __all__ = ["add_arguments", "bench", "run"]
 
@@ -66,7 +66,7 @@ def bench(setting: Setting, plan: Plan, names: list[str]) -> Report:
         for name in names:
             _say(f"opening {name}")
             try:
-                subjects.append(open_subject(name, setting))
+                subjects.append(SUBJECTS[name].open(setting))
                 stack.callback(subjects[-1].close)
             except Absent as reason:
                 absent[name] = str(reason)
@@ -74,7 +74,7 @@ def bench(setting: Setting, plan: Plan, names: list[str]) -> Report:
             raise CallerMistake(f"subjects {', '.join(names)}: none can take part: {'; '.join(absent.values())}")
         results = run_rounds(subjects, plan, _say)
         flags = {subject.name: subject.flags for subject in subjects}
-        return Report(plan, results, flags, absent, _idle_cpu())
+        return Report(plan, results, flags, absent, idle_cpu())
 
 
 def _plan(args: argparse.Namespace, vocabulary: int) -> Plan:
@@ -93,13 +93,6 @@ def _plan(args: argparse.Namespace, vocabulary: int) -> Plan:
         least_rounds=min(rounds, 2),
         seconds=_QUICK_SECONDS if args.quick else _FULL_SECONDS,
     )
-
-
-def _idle_cpu(seconds: float = 1.0) -> float:
-    """Share of one core this process uses while all subjects idle: an engine that spins would slow the others."""
-    before = time.process_time()
-    time.sleep(seconds)
-    return (time.process_time() - before) / seconds
 
 
 def _say(text: str) -> None:

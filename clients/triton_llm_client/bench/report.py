@@ -29,7 +29,7 @@ class Report:
     results: Results
     flags: Mapping[str, str]
     absent: Mapping[str, str] = field(default_factory=dict)
-    idle_cpu: float = 0.0  # share of one core this process used while every subject was idle
+    idle_cpu: float = 0.0  # CPU seconds a second used by all subjects together while idle
 
     def to_json(self) -> str:
         record: dict[str, Any] = {
@@ -53,7 +53,7 @@ class Report:
         lines = [f"{where['cpu']}, {where['cores']} cores; {load}; {self._rounds()} interleaved rounds"]
         lines += [f"  {name}: {flags}" for name, flags in self.flags.items()]
         lines += [f"  {name}: absent: {why}" for name, why in self.absent.items()]
-        if self.idle_cpu > 0.05:
+        if self.idle_cpu > 0.1:
             lines.append(f"  warning: idle subjects used {self.idle_cpu:.0%} of a core; the figures suffer from it")
         return lines
 

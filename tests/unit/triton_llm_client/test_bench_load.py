@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,13 +15,15 @@ import pytest
 from echo_artifact import make_echo_artifact
 from hypothesis import given
 from hypothesis import strategies as st
-from python_llm.errors import EngineFailure
+from python_llm.errors import CallerMistake, EngineFailure
 from tiny_checkpoint import make_tiny_checkpoint
 from triton_llm_client import ServerUnreachable
+from triton_llm_client.bench.idle import idle_cpu
+from triton_llm_client.bench.isolated import IsolatedSubject
 from triton_llm_client.bench.load import Answer, Load, Outcome, closed_loop
 from triton_llm_client.bench.prompts import random_prompts
 from triton_llm_client.bench.rounds import Plan, run_rounds
-from triton_llm_client.bench.subjects import SUBJECTS, Absent, Setting, open_subject
+from triton_llm_client.bench.subjects import SUBJECTS, Absent, Setting
 
 
 class JumpingSelector(selectors.SelectSelector):
@@ -151,7 +156,7 @@ def test_time_bounds_the_rounds_but_not_below_the_least() -> None:
 
 def test_the_engine_subject_counts_every_token(tmp_path: Path) -> None:
     artifact = make_echo_artifact(tmp_path / "echo", make_tiny_checkpoint(tmp_path / "checkpoint"))
-    subject = open_subject("engine", Setting(artifact, "echo"))
+    subject = SUBJECTS["engine"].open(Setting(artifact, "echo"))
     try:
         outcome = subject.run(Load(random_prompts(5, 4, seed="x", vocabulary=300), 2, output_tokens=7))
     finally:
@@ -163,7 +168,7 @@ def test_the_engine_subject_counts_every_token(tmp_path: Path) -> None:
 def test_the_engine_subject_passes_failures_on(tmp_path: Path) -> None:
     checkpoint = make_tiny_checkpoint(tmp_path / "checkpoint")
     artifact = make_echo_artifact(tmp_path / "echo", checkpoint, script={"fail_at": 3})
-    subject = open_subject("engine", Setting(artifact, "echo"))
+    subject = SUBJECTS["engine"].open(Setting(artifact, "echo"))
     try:
         with pytest.raises(EngineFailure, match="told to fail"):
             subject.run(Load(((1, 2),), 1, output_tokens=7))
@@ -171,13 +176,28 @@ def test_the_engine_subject_passes_failures_on(tmp_path: Path) -> None:
         subject.close()
 
 
+def test_a_subject_in_its_own_process_says_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(CallerMistake, match="no such folder"):
+        SUBJECTS["engine"].open(Setting(tmp_path / "nowhere", "x"))
+    with pytest.raises(EngineFailure, match="ended with 3"):
+        IsolatedSubject(os._exit, 3)
+
+
+def test_idle_cpu_sees_what_spins_in_another_process() -> None:
+    quiet = idle_cpu(0.3)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
+        busy = idle_cpu(0.3)
+        spinning.kill()
+    assert 0.0 <= quiet < busy
+
+
 def test_genai_is_absent_where_there_is_no_ir(tmp_path: Path) -> None:
     with pytest.raises(Absent, match=r"openvino_model\.xml"):
-        open_subject("genai", Setting(tmp_path, "echo"))
+        SUBJECTS["genai"].open(Setting(tmp_path, "echo"))
 
 
 def test_a_server_that_cannot_be_reached_is_an_error_and_not_an_absence() -> None:
-    subject = open_subject("served", Setting(Path("nowhere"), "x", url="127.0.0.1:9"))
+    subject = SUBJECTS["served"].open(Setting(Path("nowhere"), "x", url="127.0.0.1:9"))
     try:
         with pytest.raises(ServerUnreachable):
             subject.run(Load(((1, 2),), 1, output_tokens=7))
@@ -186,6 +206,6 @@ def test_a_server_that_cannot_be_reached_is_an_error_and_not_an_absence() -> Non
 
 
 def test_every_subject_of_the_table_can_be_found() -> None:
-    for opener in SUBJECTS.values():
-        module, _, name = opener.partition(":")
+    for row in SUBJECTS.values():
+        module, _, name = row.opener.partition(":")
         assert callable(getattr(import_module(module), name))

@@ -9,13 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from triton_llm_client.bench.isolated import Absent, IsolatedSubject
 from triton_llm_client.bench.load import Subject
 
-__all__ = ["SUBJECTS", "Absent", "Setting", "open_subject"]
-
-
-class Absent(Exception):
-    """A subject cannot take part here; the text says why and how to get it. It is reported, never a loss."""
+__all__ = ["SUBJECTS", "Absent", "Row", "Setting"]
 
 
 @dataclass(frozen=True)
@@ -35,22 +32,27 @@ class Setting:
             return 32_000
 
 
-# name -> "module:opener"; an opener takes a Setting and returns a Subject, or raises Absent.
-SUBJECTS: Mapping[str, str] = {
-    "engine": "triton_llm_client.bench.subjects.engine:open_engine",
-    "genai": "triton_llm_client.bench.subjects.genai:open_genai",
-    "served": "triton_llm_client.bench.subjects.served:open_served",
+@dataclass(frozen=True)
+class Row:
+    """``opener``: "module:function", takes a Setting, returns a Subject or raises Absent."""
+
+    opener: str
+    isolated: bool  # in a process of its own
+
+    def open(self, setting: Setting) -> Subject:
+        """Raises Absent where it cannot take part; ServeError or CallerMistake where it should and does not."""
+        return IsolatedSubject(_open, self.opener, setting) if self.isolated else _open(self.opener, setting)
+
+
+SUBJECTS: Mapping[str, Row] = {
+    "engine": Row("triton_llm_client.bench.subjects.engine:open_engine", isolated=True),
+    "genai": Row("triton_llm_client.bench.subjects.genai:open_genai", isolated=True),
+    "served": Row("triton_llm_client.bench.subjects.served:open_served", isolated=False),
 }
 
 
-def open_subject(name: str, setting: Setting) -> Subject:
-    """Open a subject of the table.
-
-    Raises:
-        Absent: it cannot take part here.
-        ServeError, CallerMistake: it should work and does not.
-    """
-    module, _, opener = SUBJECTS[name].partition(":")
-    opening: Any = getattr(import_module(module), opener)
+def _open(opener: str, setting: Setting) -> Subject:
+    module, _, name = opener.partition(":")
+    opening: Any = getattr(import_module(module), name)
     subject: Subject = opening(setting)
     return subject
