@@ -113,6 +113,14 @@ class Served:
         record: dict[str, Any] = json.loads(self.control("status").wait()[0].value("text_output"))
         return record
 
+    def wait_until_in_engine(self, count: int) -> None:
+        for _ in range(3000):
+            stats = self.status()["stats"]
+            if stats["running"] + stats["waiting"] == count:
+                return
+            threading.Event().wait(0.01)
+        raise AssertionError("the engine has not got them")
+
     def wait_until_idle(self) -> None:
         for _ in range(3000):
             status = self.status()
@@ -241,11 +249,9 @@ def test_a_request_that_cannot_be_read_is_an_error_of_ours(serve: Serve) -> None
 
 def test_a_full_queue(serve: Serve, ids: list[int]) -> None:
     served = serve(ServingConfig(max_running=1, max_queue_size=1), stall_at=1)
-    for name in ("running", "waiting"):
-        before = served.status()["running"] + served.status()["waiting"]
+    for count, name in enumerate(("running", "waiting"), start=1):
         served.send(name, input_ids=ids)
-        while served.status()["running"] + served.status()["waiting"] == before:
-            threading.Event().wait(0.01)
+        served.wait_until_in_engine(count)
     assert "[UNAVAILABLE queue_full]" in served.send("refused", input_ids=ids).error
 
 
