@@ -1,12 +1,14 @@
-"""A subject in a process of its own.
+"""A subject in a process and session of its own.
 
-Two OpenVINO runtimes in one process slow each other down by a quarter even while one is idle (seen with the engine
-and GenAI at 8 in flight: 410 tokens/s alone, 305 side by side), so each in-process engine gets its own process.
+One in-process engine then shares no threads, memory or GIL with another, and a busy neighbour's processes take the
+same share from each: Linux deals CPU time out by session where autogroups are on, and the served engine, which the
+launcher starts in a session of its own, would get more than one that shares the terminal's.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -74,7 +76,9 @@ class IsolatedSubject:
 
 
 def _work(pipe: Connection, opener: Callable[..., Subject], arguments: tuple[object, ...]) -> None:
-    with suppress(EOFError, KeyboardInterrupt):  # the bench is gone or was stopped
+    with suppress(OSError):  # spawned processes lead no group, so this works; it only matters for fairness
+        os.setsid()
+    with suppress(EOFError):  # the bench is gone
         try:
             subject = opener(*arguments)
         except Exception as error:
