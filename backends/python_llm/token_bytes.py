@@ -53,8 +53,7 @@ class TokenBytes:
 
     def longest(self) -> int:
         """Bytes of the longest token: a text of n bytes has at least n / longest tokens."""
-        size = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        return max(len(self._tokenizer.id_to_token(i) or "") for i in range(size)) * 4
+        return max(map(len, self._tokenizer.get_vocab(with_added_tokens=True)), default=1) * 4
 
     def _compute(self, token_id: int) -> bytes:
         token: str | None = self._tokenizer.id_to_token(token_id)

@@ -25,7 +25,7 @@ from python_llm.engines.paged.runner import ModelRunner, build_batch
 from python_llm.engines.paged.sampler import Draw, sample
 from python_llm.engines.paged.scheduler import Scheduler, Slice
 from python_llm.engines.paged.sequence import Sequence
-from python_llm.errors import EngineFailure
+from python_llm.errors import EngineFailure, InvalidRequest
 from python_llm.settings import ServingConfig
 
 __all__ = ["PagedEngine"]
@@ -72,6 +72,9 @@ class PagedEngine:
         with self._wake:
             if self._closed:
                 sink(Failed(_closed()))
+                return
+            if len(request.prompt_ids) + request.max_tokens > self.limits.max_request_tokens:
+                sink(Failed(_too_long(request, self.limits)))  # it would wait for blocks for ever
                 return
             self._unfinished += 1
             self._arrived.append(Sequence(request, sink, next(self._arrivals)))
@@ -212,6 +215,14 @@ def _draw_of(sequence: Sequence) -> Draw:
         index=0,
         position=len(sequence.tokens),
         forbidden=request.end_ids if must_go_on else frozenset(),
+    )
+
+
+def _too_long(request: GenerateRequest, limits: EngineLimits) -> InvalidRequest:
+    return InvalidRequest(
+        "request_too_long",
+        f"request '{request.request_id}': {len(request.prompt_ids)} prompt tokens and max_tokens {request.max_tokens}; "
+        f"together at most {limits.max_request_tokens}: shorten it.",
     )
 
 
