@@ -96,3 +96,9 @@ def test_the_bound_on_a_texts_tokens_holds(byte_level: Tokenizer, sentencepiece:
     for tokenizer in (byte_level, sentencepiece):
         fewest = len(text.encode()) // TokenBytes(tokenizer).longest()
         assert fewest <= len(tokenizer.encode(text).ids)
+
+
+def test_the_longest_token_is_found_behind_a_gap_in_the_ids() -> None:
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "longest": 900}, unk_token="a"))
+    tokenizer.decoder = decoders.ByteLevel()
+    assert TokenBytes(tokenizer).longest() >= len("longest")

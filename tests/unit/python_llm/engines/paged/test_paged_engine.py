@@ -366,6 +366,18 @@ def test_limits_are_those_of_cache_and_context() -> None:
         assert engine.limits.max_sequence_len == CONTEXT
 
 
+def test_what_can_never_fit_is_refused_and_holds_up_nobody() -> None:
+    with engine_over(FakeRunner(block_count=4)) as engine:
+        sink, other = Collector(), Collector()
+        engine.submit(GenerateRequest("x", (1,) * 10, 7), sink)
+        engine.submit(GenerateRequest("y", (1,) * 10, 6), other)
+        end = sink.wait()
+        assert isinstance(end, Failed)
+        assert (end.error.code, end.error.reason) == ("INVALID_ARG", "request_too_long")
+        assert "at most 16" in end.error.text
+        assert other.finished().reason == "length"
+
+
 def test_the_step_counter_grows_with_each_forward_pass() -> None:
     runner = FakeRunner(block_count=10)
     with engine_over(runner) as engine:

@@ -221,13 +221,19 @@ def test_when_blocks_run_out_the_last_in_rank_waits_and_is_not_lost() -> None:
 
 def test_the_first_in_rank_is_not_held_up_by_the_growth_of_others() -> None:
     loop = Loop(4, max_running=2, max_num_tokens=2, prefix_cache=False)
-    loop.add([0] * 3, 10)
+    first = loop.add([0] * 10)
     loop.step()
-    first = loop.add([1] * 10, 1, priority=-1)
-    while first not in loop.finished:
-        loop.step()  # which checks that the first in rank moves
-    assert loop.finished == [first]
+    loop.add([0] * 3, 10)  # its output grows while the first is still computing its prompt
+    loop.run(200)  # every step checks that the first in rank moves
+    assert loop.finished[0] is first
+
+
+def test_a_prompt_without_room_waits_instead_of_being_preempted() -> None:
+    loop = Loop(4, prefix_cache=False)
+    sequences = [loop.add([n] * 12, 4) for n in range(3)]
     loop.run(100)
+    assert loop.scheduler.preemptions == 0
+    assert loop.finished == sequences
 
 
 def test_a_shared_prefix_is_computed_once() -> None:
