@@ -11,20 +11,33 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from python_llm.errors import EngineFailure
 
-__all__ = ["own_server"]
+__all__ = ["OwnServer", "own_server"]
 
 _START_SECONDS = 180.0
 _STOP_SECONDS = 90.0
 _VERBS = (sys.executable, "-m", "triton_llm.cli")
 
 
+@dataclass(frozen=True)
+class OwnServer:
+    """A running server: its gRPC address, and the folder with its output while it lives."""
+
+    url: str
+    folder: Path
+
+    def tail(self, lines: int = 15) -> str:
+        """The last lines of what launcher and tritonserver said."""
+        return _tail(self.folder, lines)
+
+
 @contextmanager
-def own_server(artifact: Path, model: str) -> Iterator[str]:
-    """Serve ``artifact`` as ``model`` and yield the gRPC address; the output is kept until the block ends.
+def own_server(artifact: Path, model: str) -> Iterator[OwnServer]:
+    """Serve ``artifact`` as ``model``; the output is kept until the block ends.
 
     Raises:
         EngineFailure: the server ended or was not ready in time; the text holds the end of its output.
@@ -41,7 +54,7 @@ def own_server(artifact: Path, model: str) -> Iterator[str]:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
         stack.callback(_stop, process)
         _wait_until_ready(process, f"http://127.0.0.1:{health}/ready", folder)
-        yield f"127.0.0.1:{grpc}"
+        yield OwnServer(f"127.0.0.1:{grpc}", folder)
 
 
 def _add_entry(artifact: Path, model: str, repository: Path) -> None:
