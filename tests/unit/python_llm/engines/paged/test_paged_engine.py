@@ -14,7 +14,7 @@ from collector import Collector
 from fake_runner import FakeRunner, fake_logits
 from hypothesis import given
 from hypothesis import strategies as st
-from python_llm.engine import Failed, Finished, FinishReason, GenerateRequest, SamplingParams
+from python_llm.engine import Event, Failed, Finished, FinishReason, GenerateRequest, SamplingParams
 from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.sampler import Draw, sample
 from python_llm.settings import ServingConfig
@@ -282,6 +282,21 @@ def test_cancel_frees_the_blocks_before_the_next_step() -> None:
         assert sink.finished().reason == "cancelled"
         other.finished()
     assert seen == [(1, 1)]
+
+
+def test_the_end_is_told_when_the_blocks_are_free() -> None:
+    seen: list[int] = []
+    with engine_over(FakeRunner(block_count=100)) as engine:
+        collector = Collector()
+
+        def sink(event: Event, /) -> None:
+            if isinstance(event, Finished):
+                seen.append(engine.stats().blocks_used + engine.stats().running)
+            collector(event)
+
+        engine.submit(GenerateRequest("x", (1,) * 10, 5), sink)
+        collector.finished()
+    assert seen == [0]
 
 
 def test_cancelling_a_waiting_or_unknown_request_is_quiet() -> None:
