@@ -13,6 +13,7 @@ HTTP_PORT ?= 8000
 GRPC_PORT ?= 8001
 METRICS_PORT ?= 8002
 HEALTH_PORT ?= 8003
+export HOST HTTP_PORT GRPC_PORT METRICS_PORT HEALTH_PORT
 PROMPT ?= What is the capital of France?
 
 BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --engine $(ENGINE) --quant $(QUANT) \
@@ -44,14 +45,13 @@ repository: setup ## write the model repository's entry of NAME
 serve: setup ## build what is missing, start Triton, print the URLs; Ctrl-C stops it
 	$(BUILD)
 	$(BIN)/triton-llm repo add "$(NAME)"
-	exec $(BIN)/triton-llm serve --model "$(NAME)" --host $(HOST) --http-port $(HTTP_PORT) --grpc-port $(GRPC_PORT) \
-		--metrics-port $(METRICS_PORT) --health-port $(HEALTH_PORT)
+	exec $(BIN)/triton-llm serve --model "$(NAME)"
 
 chat: setup ## talk with the served model
-	$(BIN)/triton-llm chat --model "$(NAME)" --url $(HOST):$(GRPC_PORT)
+	$(BIN)/triton-llm chat --model "$(NAME)"
 
 generate: setup ## PROMPT=…: one answer of the served model
-	$(BIN)/triton-llm generate --model "$(NAME)" --url $(HOST):$(GRPC_PORT) --chat "$(PROMPT)"
+	$(BIN)/triton-llm generate --model "$(NAME)" --chat "$(PROMPT)"
 
 bench: setup ## the quick paired bench: engine, peer and server side by side
 	$(BIN)/triton-llm bench --quick

@@ -11,10 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from python_llm.artifact import MANIFEST, SCHEMA, FileRecord, Manifest, ModelFacts, Source, sha256_of
-
 from build_engines.builders import Builder
 from build_engines.spec import EngineSpec
+from python_llm.artifact import MANIFEST, SCHEMA, FileRecord, Manifest, ModelFacts, Source, sha256_of
 
 __all__ = ["RECIPE", "builder_versions", "content_key", "folder_size", "manifest_of", "write_manifest"]
 

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from python_llm.artifact import MANIFEST, Artifact, ArtifactError, Manifest, Source
-
 from build_engines.artifact import builder_versions, content_key, folder_size, manifest_of, write_manifest
 from build_engines.builders import Builder, check_spec, find_builder
 from build_engines.checkpoint import TOKENIZER_FILES, Checkpoint, locate, read_config
@@ -18,6 +16,7 @@ from build_engines.facts import read_facts
 from build_engines.progress import Progress, Silent
 from build_engines.spec import EngineSpec
 from build_engines.workspace import publish, working_folder
+from python_llm.artifact import MANIFEST, Artifact, ArtifactError, Manifest, Source
 
 __all__ = ["BuildPlan", "BuildResult", "build", "make_plan"]
 

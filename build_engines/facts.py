@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from python_llm.artifact import ModelFacts
-
 from build_engines.errors import CheckpointError
 from build_engines.gguf_tokenizer import END_OF_TURN
+from python_llm.artifact import ModelFacts
 
 __all__ = ["end_token_ids", "read_facts"]
 

@@ -7,12 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from build_engines.errors import SpecError
+from build_engines.repository import add_entry, list_entries, remove_entry
 from python_llm.artifact import Artifact
 from python_llm.records import read_record
 from python_llm.settings import ServingConfig
-
-from build_engines.errors import SpecError
-from build_engines.repository import add_entry, list_entries, remove_entry
 
 __all__ = ["add_arguments", "run"]
 

@@ -8,12 +8,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from build_engines.errors import StorageError, storage_errors
+from build_engines.spec import check_name
 from python_llm.contract import DTYPES, ROLES, RoleContract, Tensor, generator_model
 from python_llm.records import RecordError
 from python_llm.settings import ModelEntry, ServingConfig
-
-from build_engines.errors import StorageError, storage_errors
-from build_engines.spec import check_name
 
 __all__ = ["Entry", "add_entry", "list_entries", "remove_entry", "render_config"]
 

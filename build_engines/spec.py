@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from python_llm.artifact import Limits
-
 from build_engines.errors import SpecError
+from python_llm.artifact import Limits
 
 __all__ = ["DEFAULT_MODEL", "GROUP_SIZES", "QUANTISATIONS", "EngineSpec", "check_name", "default_name"]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import python_llm
 from python_llm.settings import CONTROL_SECRET_VARIABLE
-
 from triton_launcher.discovery import Triton
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.options import ServeOptions

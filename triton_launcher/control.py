@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from python_llm.errors import ServeError, parse_error
 from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from python_llm.errors import ServeError, parse_error
 
 __all__ = ["Control", "NoAnswer", "Status"]
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 
 from python_llm.errors import ServeError
-
 from triton_launcher.control import NoAnswer, Status
 from triton_launcher.launch import Running
 from triton_launcher.options import ServeOptions

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from python_llm.errors import ServeError
-
 from triton_launcher.control import Control, NoAnswer
 from triton_launcher.options import ServeOptions
 from triton_launcher.pulse import Pulse, PulseLimits

@@ -11,7 +11,6 @@ import threading
 from dataclasses import dataclass
 
 from python_llm.errors import EngineFailure, ServeError
-
 from triton_launcher.control import Status
 
 __all__ = ["Pulse", "PulseLimits"]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from python_llm.artifact import Artifact
 from python_llm.settings import ModelEntry
-
 from triton_launcher.errors import LaunchRefused
 
 __all__ = ["Entry", "check_entries", "select_entries"]

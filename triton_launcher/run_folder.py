@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import IO
 
 from python_llm.records import read_record
-
 from triton_launcher import processes
 from triton_launcher.errors import LaunchRefused
 

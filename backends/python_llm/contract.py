@@ -134,7 +134,12 @@ GENERATOR = RoleContract(
             (-1,),
             "Ids of the tokens whose text is all in text_output by now, or was cut by a stop.",
         ),
-        Tensor("sequence_index", "INT32", (1,), "In the last response: which sequence of the request this is; 0 for a single one."),
+        Tensor(
+            "sequence_index",
+            "INT32",
+            (1,),
+            "In the last response: which sequence of the request this is; 0 for a single one.",
+        ),
         Tensor(
             "finish_reason",
             "BYTES",

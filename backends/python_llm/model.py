@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
-
 from python_llm import roles
 
 __all__ = ["TritonPythonModel"]

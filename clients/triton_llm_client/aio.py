@@ -8,7 +8,6 @@ from contextlib import aclosing
 from types import TracebackType
 
 from python_llm.contract import generator_model
-
 from triton_llm_client.params import GenerateParams, Prompt, prompt_tensors
 from triton_llm_client.results import Chunk, Collector, Completion
 from triton_llm_client.transport import DEFAULT_GRPC_PORT, Call, Transport, open_transport

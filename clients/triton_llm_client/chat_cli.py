@@ -11,7 +11,6 @@ import contextlib
 import sys
 
 from python_llm.errors import ServeError, Unavailable
-
 from triton_llm_client.cli_options import add_sampling_arguments, add_server_arguments, client_of, params_of
 from triton_llm_client.client import Client
 from triton_llm_client.conversation import Conversation

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from python_llm.errors import RequestCancelled
-
 from triton_llm_client.aio import DEFAULT_MODEL, DEFAULT_URL, AsyncClient
 from triton_llm_client.params import GenerateParams, Prompt
 from triton_llm_client.results import Chunk, Completion

@@ -12,9 +12,9 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from python_llm.contract import GENERATOR
 from tritonclient.grpc import service_pb2
 
+from python_llm.contract import GENERATOR
 from triton_llm_client.failures import from_grpc, from_message
 from triton_llm_client.results import Chunk
 from triton_llm_client.tensors import checked_inputs, pack, shape_of, unpack

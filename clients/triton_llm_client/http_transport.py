@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
-from python_llm.contract import GENERATOR
 
+from python_llm.contract import GENERATOR
 from triton_llm_client.failures import ServerUnreachable, from_http, from_message
 from triton_llm_client.results import Chunk
 from triton_llm_client.sse import SseParser

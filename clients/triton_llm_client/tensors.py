@@ -13,7 +13,6 @@ from typing import Any
 
 from python_llm.contract import Dtype, RoleContract, Tensor
 from python_llm.errors import InvalidRequest
-
 from triton_llm_client.params import Scalar, Tensors
 
 __all__ = ["checked_inputs", "json_fields", "pack", "shape_of", "unpack"]

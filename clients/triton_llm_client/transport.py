@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from python_llm.errors import CallerMistake
-
 from triton_llm_client.params import Tensors
 from triton_llm_client.results import Chunk
 

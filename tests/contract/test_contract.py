@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+
 from python_llm import contract
 from python_llm.contract import CONTROL_OPERATIONS, DTYPES, GENERATOR, ROLES, STANDARD_PARAMETERS, RoleContract, Tensor
 from python_llm.engine import FinishReason

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from python_llm.engines.paged.runner import ForwardBatch
 
 __all__ = ["FakeRunner", "fake_logits"]

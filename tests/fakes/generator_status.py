@@ -6,7 +6,6 @@ from pathlib import Path
 
 from python_llm.settings import CONTROL_SECRET_VARIABLE
 from server_under_test import ServerUnderTest
-
 from triton_launcher.control import Control, Status
 
 __all__ = ["generator_status"]

@@ -9,8 +9,9 @@ from typing import Any
 
 import grpc
 import httpx
-from server_under_test import ServerUnderTest, wait_until
 from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from server_under_test import ServerUnderTest, wait_until
 
 __all__ = ["OpenStreams", "grpc_stream", "http_stream"]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
 
 
-class TritonModelException(Exception):  # noqa: N818  the stub's own name
+class TritonModelException(Exception):
     pass
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+
 from server_under_test import free_ports, wait_until
 
 PROJECT = Path(__file__).parents[2]

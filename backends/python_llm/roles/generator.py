@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
-
 from python_llm import engine as engines
 from python_llm.admission import Admission
 from python_llm.artifact import Artifact

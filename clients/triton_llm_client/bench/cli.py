@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from python_llm.errors import CallerMistake
-
 from triton_llm_client.aio import DEFAULT_MODEL
 from triton_llm_client.bench.idle import idle_cpu
 from triton_llm_client.bench.load import Subject

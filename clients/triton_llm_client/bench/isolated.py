@@ -15,7 +15,6 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from python_llm.errors import CallerMistake, EngineFailure, parse_error
-
 from triton_llm_client.bench.load import Load, Outcome, Subject
 
 __all__ = ["Absent", "IsolatedSubject"]

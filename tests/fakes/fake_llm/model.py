@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 import triton_python_backend_utils as pb_utils
 
 _STEP_SECONDS = 0.02

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from build_engines.repository import add_entry
 from echo_artifact import make_echo_artifact
 from python_llm.settings import ServingConfig
 from server_under_test import ServerUnderTest, running_server
 from tiny_checkpoint import make_tiny_checkpoint
-
-from build_engines.repository import add_entry
 
 STEP_SECONDS = 0.02
 

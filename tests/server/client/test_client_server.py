@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing, closing
 
 import pytest
+
 from python_llm.errors import InvalidRequest, NotFound, ServeError, Unavailable, Unsupported
 from server_under_test import ServerUnderTest, wait_until
 from triton_llm_client import AsyncClient, Client, GenerateParams, new_request_id

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from server_under_test import ServerUnderTest
 
+from server_under_test import ServerUnderTest
 from triton_llm.cli import main
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from server_under_test import ServerUnderTest
 
 PAGE = Path(__file__).parents[3] / "docs" / "clients.md"

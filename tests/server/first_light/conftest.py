@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from python_llm.settings import ServingConfig
-from server_under_test import ServerUnderTest, running_server
-from tiny_checkpoint import make_tiny_checkpoint
 
 from build_engines.build import build
 from build_engines.repository import add_entry
 from build_engines.spec import EngineSpec
+from python_llm.settings import ServingConfig
+from server_under_test import ServerUnderTest, running_server
+from tiny_checkpoint import make_tiny_checkpoint
 
 PROJECT = Path(__file__).parents[3]
 

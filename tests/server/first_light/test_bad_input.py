@@ -7,11 +7,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from tritonclient.grpc import InferenceServerClient, InferInput
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
 from python_llm.errors import InvalidRequest
 from server_under_test import ServerUnderTest
 from triton_llm_client import Client, GenerateParams
-from tritonclient.grpc import InferenceServerClient, InferInput
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 ROWS: list[tuple[dict[str, Any], str]] = [
     ({"text_input": ""}, "empty_prompt"),

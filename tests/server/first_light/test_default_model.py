@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import httpx
+
 from server_under_test import ServerUnderTest
 from triton_llm_client import Client, GenerateParams
 

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+
 from generator_status import generator_status
 from server_under_test import ServerUnderTest
 from triton_llm_client import AsyncClient, GenerateParams

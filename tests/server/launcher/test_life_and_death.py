@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from fake_llm_repository import FAKE_BACKEND
 from open_streams import OpenStreams, grpc_stream, http_stream
 from server_under_test import ServerUnderTest, assert_nothing_remains, running_server, start_server
-
 from triton_launcher import processes
 
 MODEL = "fake-generator"

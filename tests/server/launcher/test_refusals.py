@@ -9,7 +9,6 @@ from pathlib import Path
 
 from fake_llm_repository import FAKE_BACKEND, write_artifact, write_entry
 from server_under_test import assert_nothing_remains, free_ports, running_server
-
 from triton_launcher.run_folder import read_state
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from build_engines.repository import add_entry
 from echo_artifact import make_echo_artifact
 from open_streams import OpenStreams, grpc_stream
 from server_under_test import ServerUnderTest, assert_nothing_remains, running_server
 from tiny_checkpoint import make_tiny_checkpoint
-
-from build_engines.repository import add_entry
 
 MODEL = "echo-generator"
 PROMPT = "The ferry left the small harbour"

@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tiny_checkpoint import make_tiny_checkpoint
 
 from build_engines.build import BuildResult, build
 from build_engines.spec import EngineSpec
 from tests.unit.build_engines import copy_builder
+from tiny_checkpoint import make_tiny_checkpoint
 
 
 @pytest.fixture(autouse=True)

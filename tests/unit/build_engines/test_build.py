@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from python_llm.artifact import Artifact
 
 from build_engines import artifact as artifact_module
 from build_engines import build as build_module
@@ -18,6 +17,7 @@ from build_engines.build import build, make_plan
 from build_engines.errors import BuildFailure, CheckpointError, StorageError
 from build_engines.progress import Silent
 from build_engines.spec import EngineSpec
+from python_llm.artifact import Artifact
 from tests.unit.build_engines.copy_builder import ENGINE_FILE
 
 # Builds, and dies as only SIGKILL makes a process die when the phase in argv[4] begins.

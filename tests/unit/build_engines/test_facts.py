@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_checkpoint import make_tiny_checkpoint
 
 from build_engines.errors import CheckpointError
 from build_engines.facts import end_token_ids, read_facts
+from tiny_checkpoint import make_tiny_checkpoint
 
 
 def _edit(file: Path, **changes: object) -> None:

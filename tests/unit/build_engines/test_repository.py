@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-from python_llm.contract import DTYPES, GENERATOR
-from python_llm.settings import ModelEntry, ServingConfig
 
 from build_engines.errors import SpecError, StorageError
 from build_engines.repository import add_entry, list_entries, remove_entry, render_config
+from python_llm.contract import DTYPES, GENERATOR
+from python_llm.settings import ModelEntry, ServingConfig
 
 ROOT = Path(__file__).parents[3]
 

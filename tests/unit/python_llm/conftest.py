@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tokenizers import Tokenizer as RawTokenizer
+
 from python_llm.tokenizer import Tokenizer
 from sentencepiece_tokenizer import make_sentencepiece_tokenizer
 from tiny_checkpoint import make_tiny_checkpoint
-from tokenizers import Tokenizer as RawTokenizer
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=_QUIET)

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as RawTokenizer
+
 from python_llm.admission import Admission
 from python_llm.chat_template import ChatTemplate
 from python_llm.engine import Capabilities, EngineLimits, SamplingParams
 from python_llm.errors import CallerMistake, InvalidRequest, ServeError
 from python_llm.settings import ServingConfig
 from python_llm.tokenizer import Tokenizer
-from tokenizers import Tokenizer as RawTokenizer
 
 CONTEXT = 64
 ABLE = Capabilities(frozenset({"temperature", "top_k", "top_p", "min_p", "seed"}), priorities=True, resume=True)

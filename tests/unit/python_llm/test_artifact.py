@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from python_llm import artifact as artifact_module
 from python_llm.artifact import (
     MANIFEST,

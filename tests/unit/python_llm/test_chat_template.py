@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
+
 from python_llm.chat_template import ChatTemplate
 from python_llm.errors import CallerMistake, InvalidRequest
-from transformers import AutoTokenizer
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<é>"}]
 

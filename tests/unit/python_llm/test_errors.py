@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 
 import pytest
-import triton_python_backend_utils as pb_utils
 from hypothesis import given
 from hypothesis import strategies as st
+
+import triton_python_backend_utils as pb_utils
 from python_llm import errors
 from python_llm.errors import CallerMistake, DeadlineExceeded, ServeError, parse_error
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+
 from hand_engine import HandEngine
 from keeping_reply import KeepingReply
 from python_llm.admission import Admission, Admitted

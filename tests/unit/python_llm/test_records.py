@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from python_llm.errors import CallerMistake
 from python_llm.records import RecordError, read_record
 

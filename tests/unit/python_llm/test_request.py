@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 from python_llm.contract import GENERATOR, STANDARD_PARAMETERS
 from python_llm.errors import InvalidRequest
 from python_llm.request import read_parameters, read_values

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from python_llm.records import RecordError, read_record
 from python_llm.settings import ModelEntry, ServingConfig
 

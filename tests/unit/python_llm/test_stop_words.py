@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from python_llm.stop_words import StopWords
 
 _alphabet = st.text(alphabet="abé", max_size=5)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
 from python_llm.stop_words import StopWords
 from python_llm.stream import Delta, TextStream
 from python_llm.token_bytes import TokenBytes
-from tokenizers import Tokenizer
 
 BYTE_LEVEL, SENTENCEPIECE = "byte_level", "sentencepiece"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models
+
 from python_llm.errors import CallerMistake
 from python_llm.token_bytes import TokenBytes
-from tokenizers import AddedToken, Tokenizer, decoders, models
 
 
 def joined(token_bytes: TokenBytes, ids: list[int]) -> str:

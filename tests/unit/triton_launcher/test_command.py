@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from python_llm.settings import CONTROL_SECRET_VARIABLE
 
+from python_llm.settings import CONTROL_SECRET_VARIABLE
 from triton_launcher.command import Secrets, build_command, build_environment
 from triton_launcher.discovery import Triton
 from triton_launcher.errors import LaunchRefused

@@ -9,9 +9,9 @@ from typing import Any
 
 import grpc
 import pytest
-from python_llm.errors import InvalidRequest, Unavailable
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from python_llm.errors import InvalidRequest, Unavailable
 from triton_launcher.control import Control, NoAnswer, Status
 
 STATUS = {"healthy": True, "draining": False, "running": 2, "waiting": 3, "steps": 99, "stats": {}}

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from server_under_test import assert_nothing_remains, wait_until
 
+from server_under_test import assert_nothing_remains, wait_until
 from triton_launcher import processes
 from triton_launcher.run_folder import RunFolder
 from triton_launcher.server import TritonServer

@@ -3,8 +3,8 @@ from __future__ import annotations
 import socket
 
 import pytest
-from server_under_test import free_ports
 
+from server_under_test import free_ports
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.ports import Ports, check_ports, ipv4_address, is_loopback, reachable
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from python_llm.errors import EngineFailure, InvalidRequest, ServeError, Unavailable
 
+from python_llm.errors import EngineFailure, InvalidRequest, ServeError, Unavailable
 from triton_launcher.control import Status
 from triton_launcher.pulse import Pulse, PulseLimits
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from fake_llm_repository import write_artifact, write_entry
 from python_llm.artifact import ArtifactError
 from python_llm.records import RecordError
-
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.repository import check_entries, select_entries
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from server_under_test import wait_until
 
+from server_under_test import wait_until
 from triton_launcher import processes
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.run_folder import RunFolder, read_state

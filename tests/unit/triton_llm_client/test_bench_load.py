@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from echo_artifact import make_echo_artifact
 from hypothesis import given
 from hypothesis import strategies as st
+
+from echo_artifact import make_echo_artifact
 from python_llm.errors import CallerMistake, EngineFailure
 from tiny_checkpoint import make_tiny_checkpoint
 from triton_llm_client import ServerUnreachable

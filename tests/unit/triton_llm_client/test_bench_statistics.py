@@ -6,6 +6,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from triton_llm_client.bench.load import Answer, Outcome
 from triton_llm_client.bench.report import Report
 from triton_llm_client.bench.rounds import Plan, Results

@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from triton_llm_client.conversation import Conversation
 
 from triton_llm.cli import main
+from triton_llm_client.conversation import Conversation
 
 WAIT_SECONDS = 30.0
 

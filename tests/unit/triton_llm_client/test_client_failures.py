@@ -5,6 +5,7 @@ import asyncio
 import grpc
 import httpx
 import pytest
+
 from python_llm.errors import EngineFailure, InvalidRequest, NotFound, ServeError, Unavailable
 from triton_llm_client import AsyncClient, ServerUnreachable
 from triton_llm_client.failures import BY_GRPC_STATUS, from_grpc, from_http, from_message

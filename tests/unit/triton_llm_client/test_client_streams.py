@@ -9,6 +9,7 @@ from contextlib import aclosing, closing
 from typing import Any
 
 import pytest
+
 from python_llm.errors import (
     CallerMistake,
     EngineFailure,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from python_llm.contract import DTYPES, GENERATOR, Tensor
 from python_llm.errors import InvalidRequest
 from triton_llm_client.params import GenerateParams, prompt_tensors

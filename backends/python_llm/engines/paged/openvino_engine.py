@@ -12,5 +12,6 @@ __all__ = ["load"]
 
 def load(artifact: Artifact, serving: ServingConfig) -> PagedEngine:
     """The engine factory of artifact kind ``openvino-ir``."""
-    runner = OpenVinoRunner(artifact.path / "openvino_model.xml", serving)
+    quantised = artifact.manifest.quantisation.get("weights") in ("int8", "int4")
+    runner = OpenVinoRunner(artifact.path / "openvino_model.xml", serving, quantised=quantised)
     return PagedEngine(runner, serving, context_length=artifact.manifest.model.context_length)

@@ -9,7 +9,6 @@ from itertools import count
 from python_llm import engine as engines
 from python_llm.errors import EngineFailure, ServeError
 from python_llm.settings import ServingConfig
-
 from triton_llm_client.bench.load import Answer, Load, Outcome, PromptIds, closed_loop
 from triton_llm_client.bench.subjects import Setting
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from python_llm.errors import EngineFailure
-
 from triton_llm_client.aio import AsyncClient
 from triton_llm_client.bench.load import Answer, Load, Outcome, PromptIds, closed_loop
 from triton_llm_client.bench.server import own_server

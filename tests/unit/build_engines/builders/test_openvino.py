@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from python_llm.artifact import Artifact
 
 from build_engines.build import BuildResult, build
 from build_engines.builders.openvino import BUILDER, choose_group_size
 from build_engines.errors import BuildFailure, CheckpointError, SpecError
 from build_engines.spec import EngineSpec
+from python_llm.artifact import Artifact
 
 
 def test_the_artifact_opens_and_fits_this_runtime(exported: BuildResult, tiny: Path) -> None:

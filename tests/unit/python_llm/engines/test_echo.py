@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from collector import Collector
 from echo_artifact import make_echo_artifact
 from python_llm import engine as engines

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 import triton_python_backend_utils as pb_utils
 from echo_artifact import make_echo_artifact
 from python_llm.contract import GENERATOR

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 class OpenVinoRunner:
     """A compiled IR and its KV blocks; ``forward`` releases the GIL while the model runs."""
 
-    def __init__(self, model_xml: Path, serving: ServingConfig) -> None:
+    def __init__(self, model_xml: Path, serving: ServingConfig, *, quantised: bool = False) -> None:
         """Read, transform and compile; allocate as many blocks as ``kv_cache_bytes`` holds (touched when used).
 
         Raises:
@@ -40,7 +40,7 @@ class OpenVinoRunner:
         model = core.read_model(model_xml)
         paged_attention_transformation(model)
         _gather_before_head(model)
-        compiled = core.compile_model(model, "CPU", _properties(serving))
+        compiled = core.compile_model(model, "CPU", _properties(serving, quantised))
         self._request = compiled.create_infer_request()
         self._names = {name for port in compiled.inputs for name in port.get_names()}
         caches = [port for port in compiled.inputs if "_cache." in port.get_any_name()]
@@ -90,14 +90,19 @@ class OpenVinoRunner:
         return array
 
 
-def _properties(serving: ServingConfig) -> dict[str, Any]:
+def _properties(serving: ServingConfig, quantised: bool) -> dict[str, Any]:
     properties: dict[str, Any] = {
         "INFERENCE_NUM_THREADS": serving.threads or len(os.sched_getaffinity(0)),
         "KV_CACHE_PRECISION": serving.kv_cache_precision,
         "PERFORMANCE_HINT": "LATENCY",
     }
-    if serving.inference_precision == "f32":
-        properties |= {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
+    # A plugin on a CPU with bf16 would choose it: quantised matrices gain nothing from it while logits lose all but 8
+    # bits, and bf16 attention takes no f16 or f32 cache. Unquantised weights keep the plugin's choice.
+    exact = serving.inference_precision == "f32"
+    if exact or quantised or serving.kv_cache_precision != "u8":
+        properties["INFERENCE_PRECISION_HINT"] = "f32"
+    if exact:
+        properties["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
     return properties
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from python_llm.engines.paged.block_pool import BlockPool
 
 TOTAL = 6

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
+
 from collector import Collector
 from python_llm.engine import GenerateRequest, SamplingParams
 from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.runners.openvino import OpenVinoRunner
 from python_llm.settings import ServingConfig
-from transformers import AutoModelForCausalLM
 
 NEW_TOKENS = 24
 PROMPTS = 16

@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from collector import Collector
-from fake_runner import FakeRunner, fake_logits
 from hypothesis import given
 from hypothesis import strategies as st
+
+from collector import Collector
+from fake_runner import FakeRunner, fake_logits
 from python_llm.engine import Event, Failed, Finished, FinishReason, GenerateRequest, SamplingParams
 from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.sampler import Draw, sample

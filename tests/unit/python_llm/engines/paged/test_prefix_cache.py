@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from python_llm.engine import Event, GenerateRequest
 from python_llm.engines.paged.block_pool import BlockPool
 from python_llm.engines.paged.prefix_cache import PrefixCache

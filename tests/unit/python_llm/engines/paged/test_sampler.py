@@ -10,9 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from python_llm.engine import SamplingParams
-from python_llm.engines.paged import sampler
-from python_llm.engines.paged.sampler import Draw, sample, uniform
 from transformers import (
     LogitsProcessor,
     MinPLogitsWarper,
@@ -20,6 +17,10 @@ from transformers import (
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
+
+from python_llm.engine import SamplingParams
+from python_llm.engines.paged import sampler
+from python_llm.engines.paged.sampler import Draw, sample, uniform
 
 VOCABULARY = 1000
 Logits = npt.NDArray[np.float32]

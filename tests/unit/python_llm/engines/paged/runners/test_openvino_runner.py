@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 from python_llm.engines.paged.runner import ForwardBatch
 from python_llm.engines.paged.runners.openvino import OpenVinoRunner
 from python_llm.errors import CallerMistake
