@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ class OpenVinoRunner:
         Raises:
             CallerMistake: the budget holds no block.
         """
-        core = ov.Core()
+        core = _core()
         model = core.read_model(model_xml)
         paged_attention_transformation(model)
         _gather_before_head(model)
@@ -88,6 +89,16 @@ class OpenVinoRunner:
         array = np.zeros(shape, port.get_element_type().to_dtype())  # pages are touched when first written
         self._request.set_tensor(port.get_any_name(), ov.Tensor(array, shared_memory=True))
         return array
+
+
+@cache
+def _core() -> ov.Core:
+    """One for the process, for ever.
+
+    A Core's CPU plugin sets its thread's signal stack. One that goes after a second came, or in another thread,
+    leaves a stack that is freed: the next handled signal kills the process.
+    """
+    return ov.Core()
 
 
 def _properties(serving: ServingConfig, quantised: bool) -> dict[str, Any]:
