@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +91,24 @@ def test_a_cache_without_room_is_refused_with_the_sizes(model_xml: Path) -> None
         runner_of(model_xml, kv_cache_bytes=1000)
     for word in ("kv_cache_bytes 1000", "16384", "32768"):
         assert word in str(caught.value)
+
+
+_TWO_AND_A_SIGNAL = """
+import os, signal, sys
+from pathlib import Path
+from python_llm.engines.paged.runners.openvino import OpenVinoRunner
+from python_llm.settings import ServingConfig
+seen = []
+signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+first, second = (OpenVinoRunner(Path(sys.argv[1]), ServingConfig(kv_cache_bytes=1 << 20)) for _ in range(2))
+del first
+del second
+os.kill(os.getpid(), signal.SIGTERM)
+print(len(seen))
+"""
+
+
+def test_signals_reach_the_process_after_its_runners_are_gone(model_xml: Path) -> None:
+    command = [sys.executable, "-c", _TWO_AND_A_SIGNAL, str(model_xml)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
