@@ -6,10 +6,10 @@ blocks. The layout of a block depends on plugin, precision and device; only ``bl
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ class OpenVinoRunner:
         return array
 
 
-@cache
+@functools.cache
 def _core() -> ov.Core:
     """One for the process, for ever.
 
