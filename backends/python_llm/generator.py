@@ -11,14 +11,14 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import count
-from queue import SimpleQueue
 from typing import Any
 
 from python_llm.admission import Admission
+from python_llm.delivery import Delivery
 from python_llm.engine import Engine, Event, Tokens
 from python_llm.errors import EngineFailure, InvalidRequest, NotFound, ServeError, Unavailable
 from python_llm.session import Reply, Session
@@ -47,11 +47,9 @@ class Generator:
         self._stopped_early: set[str] = set()
         self._draining = False
         self._closed = threading.Event()
-        self._events: SimpleQueue[tuple[Session, Event] | None] = SimpleQueue()
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="admission")
-        self._delivery = threading.Thread(target=self._deliver, name="delivery", daemon=True)
+        self._delivery = Delivery(self._deliver, share=serving.delivery_share)
         self._watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
-        self._delivery.start()
         self._watcher.start()
 
     def submit(self, values: Mapping[str, Any], request_id: str, reply: Reply, *, probe: bool = False) -> None:
@@ -104,14 +102,13 @@ class Generator:
         self._engine.close()
         self._closed.set()
         self._watcher.join()
-        self._events.put(None)
-        self._delivery.join()
+        self._delivery.close()
 
     def _admit(self, values: Mapping[str, Any], request_id: str, reply: Reply, arrival: float, probe: bool) -> None:
         session = None
         try:
             session = self._open(values, request_id, reply, arrival, probe)
-            self._engine.submit(session.request, _Sink(self._events, session))
+            self._engine.submit(session.request, self._delivery.sink(session))
             if session.verdict is not None:  # stopped before the engine had it
                 self._engine.cancel(session.request.request_id)
         except ServeError as error:
@@ -161,31 +158,17 @@ class Generator:
             if self._sessions.get(session.caller_id) is session:
                 del self._sessions[session.caller_id]
 
-    def _deliver(self) -> None:
-        for session, events in self._event_groups():
-            ids = [token_id for event in events if isinstance(event, Tokens) for token_id in event.ids]
-            end = next((event for event in events if not isinstance(event, Tokens)), None)
-            try:
-                session.on_events(ids, end)
-                if session.stopped_by_text and end is None:
-                    self._engine.cancel(session.request.request_id)
-            except Exception as error:
-                self._mishap(session, error)
-            if end is not None:
-                self._forget(session)
-
-    def _event_groups(self) -> Iterator[tuple[Session, list[Event]]]:
-        """What is on the queue, together for each session: a slow delivery sends fewer, larger responses."""
-        item = self._events.get()
-        while item is not None:
-            groups: dict[Session, list[Event]] = {item[0]: [item[1]]}
-            while not self._events.empty() and item is not None:
-                item = self._events.get()
-                if item is not None:
-                    groups.setdefault(item[0], []).append(item[1])
-            yield from groups.items()
-            if item is not None:
-                item = self._events.get()
+    def _deliver(self, session: Session, events: list[Event]) -> None:
+        ids = [token_id for event in events if isinstance(event, Tokens) for token_id in event.ids]
+        end = next((event for event in events if not isinstance(event, Tokens)), None)
+        try:
+            session.on_events(ids, end)
+            if session.stopped_by_text and end is None:
+                self._engine.cancel(session.request.request_id)
+        except Exception as error:
+            self._mishap(session, error)
+        if end is not None:
+            self._forget(session)
 
     def _mishap(self, session: Session, error: Exception) -> None:
         """Delivery broke: end the request at both ends."""
@@ -221,19 +204,6 @@ class Generator:
                 session.verdict = "cancelled"
         if session.verdict is not None:
             self._engine.cancel(session.request.request_id)
-
-
-class _Sink:
-    """The engine's end of the event queue."""
-
-    __slots__ = ("_events", "_session")
-
-    def __init__(self, events: SimpleQueue[tuple[Session, Event] | None], session: Session) -> None:
-        self._events = events
-        self._session = session
-
-    def __call__(self, event: Event, /) -> None:
-        self._events.put((self._session, event))
 
 
 def _draining() -> Unavailable:

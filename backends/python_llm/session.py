@@ -40,6 +40,7 @@ class Session:
         self.next_cancel_check = 0.0
         self.reply = reply
         self.verdict: FinishReason | None = None
+        self.begun = False  # its first tokens were handled
         self.ending = False  # a final response or an error is being sent
         self.ended = False  # and was sent
         self._streams = admitted.stream
@@ -55,6 +56,7 @@ class Session:
         """New tokens, and perhaps the end, in one response."""
         if self.ended:
             return  # tokens after a stop word: the engine had not yet seen the cancel
+        self.begun = self.begun or bool(ids)
         delta = self._text.push(ids)
         if self.stopped_by_text:
             self._finish(delta, "stop")

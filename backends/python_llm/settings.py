@@ -34,6 +34,7 @@ class ServingConfig:
     inference_precision: InferencePrecision = "auto"
     prefix_cache: bool = True
     threads: int = 0  # engine threads; 0: one per core this process may use
+    delivery_share: float = 0.025  # of a core, for sending; beyond it a response carries several tokens; 1: never
 
     def __post_init__(self) -> None:
         for name in (
@@ -46,6 +47,8 @@ class ServingConfig:
             _at_least(name, getattr(self, name), 1)
         for name in ("max_sequence_len", "threads", "default_timeout_seconds"):
             _at_least(name, getattr(self, name), 0)
+        if not 0.0 < self.delivery_share <= 1.0:
+            raise ValueError(f"delivery_share {self.delivery_share}: it must be above 0 and at most 1.")
         if self.max_num_tokens < self.max_running:
             raise ValueError(
                 f"max_num_tokens {self.max_num_tokens}: a step must hold one token of each of the "

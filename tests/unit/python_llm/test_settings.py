@@ -105,6 +105,7 @@ _configs = st.builds(
     inference_precision=st.sampled_from(["auto", "f32"]),
     prefix_cache=st.booleans(),
     threads=st.integers(0, 256),
+    delivery_share=st.floats(0, 1, exclude_min=True),
 )
 
 
@@ -127,4 +128,5 @@ def test_the_round_trip_covers_every_knob() -> None:
         "inference_precision",
         "prefix_cache",
         "threads",
+        "delivery_share",
     }
