@@ -2,7 +2,7 @@
 
 Sending a response costs CPU time in three processes, which the engine's own threads lose. So sending is paced: after
 a round of responses that took t seconds, ordinary tokens wait until t / share have passed, and then go out several
-to a response. First tokens and ends go out at once. A few streams never reach the share, and get every token alone.
+to a response. First tokens and ends go out at once, and one or two streams are not paced: they get every token alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from python_llm.engine import Event, Sink, Tokens
 from python_llm.session import Session
 
 __all__ = ["Delivery"]
+
+_UNPACED = 2  # responses of a round that cost too little to wait for
 
 Handler = Callable[[Session, list[Event]], None]
 
@@ -71,6 +73,8 @@ class Delivery:
         begin = self._clock()
         for session in sessions:
             self._handle(session, self._waiting.pop(session))
+        if len(sessions) <= _UNPACED:
+            return
         end = self._clock()
         self._next_round = max(self._next_round, end) + (end - begin) * (1.0 / self._share - 1.0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from contextlib import aclosing
 
 import pytest
@@ -11,20 +12,19 @@ from generator_status import generator_status
 from server_under_test import ServerUnderTest
 from triton_llm_client import AsyncClient, GenerateParams
 
-MODEL = "tiny-generator"
-
 
 @pytest.mark.parametrize("route", ["grpc", "http"])
-def test_clients_that_leave_free_their_places(tiny_server: ServerUnderTest, route: str) -> None:
-    before = generator_status(tiny_server, MODEL).steps
-    asyncio.run(_leave(tiny_server.grpc_url if route == "grpc" else tiny_server.http_url, 20))
-    tiny_server.wait_until(lambda: generator_status(tiny_server, MODEL).busy == 0, "20 of 20 places free")
-    assert generator_status(tiny_server, MODEL).steps - before < 1900  # none of them ran to its own limit
+def test_clients_that_leave_free_their_places(default_server: ServerUnderTest, route: str) -> None:
+    before = generator_status(default_server, "smollm2-generator").steps
+    asyncio.run(_leave(default_server.grpc_url if route == "grpc" else default_server.http_url, 20))
+    status = functools.partial(generator_status, default_server, "smollm2-generator")
+    default_server.wait_until(lambda: status().busy == 0, "20 of 20 places free")
+    assert status().steps - before < 1900  # none of them ran to its own limit
 
 
 async def _leave(url: str, count: int) -> None:
     """Open ``count`` streams of 1,900 tokens, read two chunks of each, leave them all."""
-    async with AsyncClient(url, model="tiny") as client:
+    async with AsyncClient(url, model="smollm2") as client:
 
         async def read_two(number: int) -> None:
             params = GenerateParams(max_tokens=1900, ignore_eos=True)

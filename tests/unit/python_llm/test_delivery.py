@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from python_llm.admission import Admitted
 from python_llm.delivery import Delivery
-from python_llm.engine import Event, Finished, GenerateRequest, Tokens, Usage
+from python_llm.engine import Event, Finished, GenerateRequest, Sink, Tokens, Usage
 from python_llm.errors import ServeError
 from python_llm.session import Session
 from python_llm.stop_words import StopWords
@@ -52,18 +53,37 @@ def sessions(tokenizer: Tokenizer) -> Sessions:
 class Desk:
     """Handles responses, each of which takes a second of a clock that nothing else moves."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, share: float, gate: Session) -> None:
         self.now = 0.0
         self.handled: list[tuple[str, list[int]]] = []
         self._changed = threading.Condition()
+        self._gate = gate
+        self._open, self._arrived = threading.Event(), threading.Event()
         self.delivery = Delivery(self._handle, share=share, clock=lambda: self.now)
 
     def _handle(self, of: Session, events: list[Event]) -> None:
+        if of is self._gate:
+            self._arrived.set()
+            assert self._open.wait(30)
+            return
         ids = [token_id for event in events if isinstance(event, Tokens) for token_id in event.ids]
         with self._changed:
             self.now += SECONDS_A_RESPONSE
             self.handled.append((of.caller_id, ids))
             self._changed.notify_all()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is handled inside the block: what is put meanwhile is one round."""
+        gate = self.delivery.sink(self._gate)
+        self._open.clear()
+        gate(token(-1))
+        assert self._arrived.wait(30)
+        try:
+            yield
+        finally:
+            self._arrived.clear()
+            self._open.set()
 
     def await_count(self, count: int) -> None:
         with self._changed:
@@ -75,7 +95,27 @@ def token(number: int) -> Tokens:
 
 
 def test_with_a_full_share_every_token_goes_out_alone(sessions: Sessions) -> None:
-    desk = Desk(share=1.0)
+    desk = Desk(share=1.0, gate=sessions.open(-1, begun=True))
+    sink = desk.delivery.sink(sessions.open(1, begun=True))
+    for number in range(5):
+        sink(token(number))
+        desk.await_count(number + 1)
+    desk.delivery.close()
+    assert desk.handled == [("1", [number]) for number in range(5)]
+
+
+def three_streams(desk: Desk, sessions: Sessions) -> list[Sink]:
+    """Three begun streams, each of which was just sent its token 0."""
+    sinks = [desk.delivery.sink(sessions.open(number, begun=True)) for number in range(3)]
+    with desk.held():
+        for sink in sinks:
+            sink(token(0))
+    desk.await_count(3)
+    return sinks
+
+
+def test_one_stream_gets_every_token_alone_whatever_the_share(sessions: Sessions) -> None:
+    desk = Desk(share=0.001, gate=sessions.open(-1, begun=True))
     sink = desk.delivery.sink(sessions.open(1, begun=True))
     for number in range(5):
         sink(token(number))
@@ -85,39 +125,33 @@ def test_with_a_full_share_every_token_goes_out_alone(sessions: Sessions) -> Non
 
 
 def test_beyond_the_share_tokens_go_out_together(sessions: Sessions) -> None:
-    desk = Desk(share=0.1)
-    sink = desk.delivery.sink(sessions.open(1, begun=True))
-    sink(token(0))
-    desk.await_count(1)  # one second of sending: the next round is due nine seconds later
-    for number in range(1, 4):
-        sink(token(number))
-    desk.now += 9.0
-    sink(token(4))
-    desk.await_count(2)
+    desk = Desk(share=0.1, gate=sessions.open(-1, begun=True))
+    sinks = three_streams(desk, sessions)  # three seconds of sending: the next round is due 27 seconds later
+    for number in (1, 2):
+        sinks[0](token(number))
+    desk.now += 27.0
+    sinks[0](token(3))
+    desk.await_count(4)
     desk.delivery.close()
-    assert [number for _, ids in desk.handled for number in ids] == [0, 1, 2, 3, 4]
-    assert len(desk.handled) <= 3
+    assert desk.handled[3:] == [("0", [1, 2, 3])]
 
 
 def test_first_tokens_and_ends_do_not_wait(sessions: Sessions) -> None:
-    desk = Desk(share=0.001)  # the round after the first response is due in a thousand seconds
-    busy, fresh = desk.delivery.sink(sessions.open(1, begun=True)), desk.delivery.sink(sessions.open(2, begun=False))
-    busy(token(0))
-    desk.await_count(1)
+    desk = Desk(share=0.001, gate=sessions.open(-1, begun=True))
+    busy, *_ = three_streams(desk, sessions)  # the next round is due in three thousand seconds
+    fresh = desk.delivery.sink(sessions.open(7, begun=False))
     fresh(token(7))
-    desk.await_count(2)
+    desk.await_count(4)
     busy(token(8))
     busy(Finished(0, "length", Usage(1, 2)))
-    desk.await_count(3)
-    assert desk.handled == [("1", [0]), ("2", [7]), ("1", [8])]
+    desk.await_count(5)
+    assert desk.handled[3:] == [("7", [7]), ("0", [8])]
     desk.delivery.close()
 
 
 def test_close_delivers_what_waits(sessions: Sessions) -> None:
-    desk = Desk(share=0.001)
-    sink = desk.delivery.sink(sessions.open(1, begun=True))
-    sink(token(0))
-    desk.await_count(1)
-    sink(token(1))
+    desk = Desk(share=0.001, gate=sessions.open(-1, begun=True))
+    sinks = three_streams(desk, sessions)
+    sinks[1](token(1))
     desk.delivery.close()
-    assert desk.handled == [("1", [0]), ("1", [1])]
+    assert desk.handled[3:] == [("1", [1])]
