@@ -40,25 +40,25 @@ def run(args: argparse.Namespace) -> int:
 def _add(args: argparse.Namespace) -> str:
     path = args.artifact or args.engines / args.name
     Artifact.open(path)
-    folder = add_entry(args.name, path, args.repository, _serving(args.set))
-    record = {"entry": str(folder), "artifact": str(path)}
-    return json.dumps(record) if args.json else f"{folder} serves {path}; next: triton-llm serve"
+    models = add_entry(args.name, path, args.repository, _serving(args.set))
+    record = {"models": list(models), "repository": str(args.repository), "artifact": str(path)}
+    return json.dumps(record) if args.json else f"{args.repository}: {args.name} serves {path}; next: triton-llm serve"
 
 
 def _list(args: argparse.Namespace) -> str:
     entries = list_entries(args.repository)
     if args.json:
         records = [
-            {"model": e.model, "role": e.role, "artifact": str(e.artifact), "present": e.present} for e in entries
+            {"name": e.name, "models": e.models, "artifact": str(e.artifact), "present": e.present} for e in entries
         ]
         return json.dumps(records)
-    lines = [f"{e.model}  {e.role}  {e.artifact}{'' if e.present else '  (missing: build it)'}" for e in entries]
+    lines = [f"{e.name}  {e.artifact}{'' if e.present else '  (missing: build it)'}" for e in entries]
     return "\n".join(lines) or f"no entries in {args.repository}; add one with: triton-llm repo add NAME"
 
 
 def _remove(args: argparse.Namespace) -> str:
-    folder = remove_entry(args.name, args.repository)
-    return json.dumps({"removed": str(folder)}) if args.json else f"removed {folder}"
+    folders = [str(folder) for folder in remove_entry(args.name, args.repository)]
+    return json.dumps({"removed": folders}) if args.json else f"removed {', '.join(folders)}"
 
 
 def _serving(pairs: list[str]) -> ServingConfig | None:

@@ -1,108 +1,121 @@
-"""The Triton model repository: entries are data only, written from the tensor table."""
+"""The Triton model repository: entries are data only, written from the tensor table.
+
+A served model NAME is four Triton models: NAME-tokenizer, NAME-generator and NAME-detokenizer, and the ensemble NAME
+over them.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from build_engines.errors import StorageError, storage_errors
+from build_engines.model_config import ENSEMBLE_ROLES, render_ensemble, render_role
 from build_engines.spec import check_name
-from python_llm.contract import DTYPES, ROLES, RoleContract, Tensor, generator_model
+from python_llm.contract import generator_model, role_model
 from python_llm.records import RecordError
-from python_llm.settings import ModelEntry, ServingConfig
+from python_llm.settings import ModelEntry, Role, ServingConfig
 
-__all__ = ["Entry", "add_entry", "list_entries", "remove_entry", "render_config"]
+__all__ = ["Entry", "add_entry", "list_entries", "remove_entry"]
 
-_BACKEND = "python_llm"
+_KEEP = "1/.gitkeep"  # an ensemble's version folder is empty, which git would drop
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One Triton model of ours in a repository."""
+    """One served model in a repository."""
 
-    model: str  # as Triton names it
-    role: str
+    name: str
+    models: tuple[str, ...]  # as Triton names them
     artifact: Path
     present: bool  # whether the artifact is there
 
 
-def render_config(model: str, contract: RoleContract) -> str:
-    """The text of config.pbtxt."""
-    return "\n".join(
-        (
-            f'name: "{model}"',
-            f'backend: "{_BACKEND}"',
-            f"max_batch_size: {contract.max_batch_size}",
-            f"model_transaction_policy {{ decoupled: {str(contract.decoupled).lower()} }}",
-            _tensors("input", contract.inputs, optional=True),
-            _tensors("output", contract.outputs, optional=False),
-            "instance_group [ { count: 1, kind: KIND_CPU } ]",
-            "",
-        )
-    )
-
-
-def add_entry(name: str, artifact: Path, repository: Path, serving: ServingConfig | None = None) -> Path:
-    """Write the generator's entry of the served model ``name`` and return its folder.
+def add_entry(name: str, artifact: Path, repository: Path, serving: ServingConfig | None = None) -> Mapping[str, Path]:
+    """Write the entries of the served model ``name``; return the folder of each of its Triton models.
 
     Idempotent: a file that is already right is not touched. Without ``serving`` the knobs of an entry that is
-    there are kept.
+    there are kept. The ensemble comes last, after its steps.
 
     Raises:
-        StorageError: the repository cannot be written, or a model that is not ours has the name.
+        StorageError: the repository cannot be written, or a model that is not ours has one of the names.
     """
-    model = generator_model(check_name(name))
-    folder = repository / model
-    kept = _existing(folder)
-    entry = ModelEntry(
-        role="generator",
-        artifact=_artifact_path(artifact, folder / "1", repository),
-        serving=serving or (kept.serving if kept else ServingConfig()),
-    )
-    texts = {"1/model.json": entry.to_json(), "config.pbtxt": render_config(model, ROLES["generator"])}
+    check_name(name)
+    kept = _existing(repository / generator_model(name))
+    _check_ensemble(name, repository)
+    serving = serving or (kept.serving if kept else ServingConfig())
+    folders = {}
     with storage_errors(repository):
         repository.mkdir(parents=True, exist_ok=True)
-        _update(folder, texts) if folder.exists() else _create(folder, texts)
-    return folder
+        for model, texts in _texts(name, artifact, repository, serving):
+            folders[model] = repository / model
+            _update(folders[model], texts) if folders[model].exists() else _create(folders[model], texts)
+    return folders
 
 
 def list_entries(repository: Path) -> list[Entry]:
-    """Our entries, by name. A folder that is not ours is passed over."""
+    """Our served models, by name. Folders that are not ours are passed over."""
     entries = []
-    for file in sorted(repository.glob("*/1/model.json")):
-        record = ModelEntry.read(file)
-        artifact = record.artifact_path(file)
-        entries.append(Entry(file.parent.parent.name, record.role, artifact, (artifact / "artifact.json").is_file()))
+    for file in sorted(repository.glob(f"{role_model('*', 'generator')}/1/model.json")):
+        artifact = ModelEntry.read(file).artifact_path(file)
+        name = file.parents[1].name.removesuffix(role_model("", "generator"))
+        models = tuple(model for model in _models(name) if (repository / model).is_dir())
+        entries.append(Entry(name, models, artifact, (artifact / "artifact.json").is_file()))
     return entries
 
 
-def remove_entry(name: str, repository: Path) -> Path:
-    """Remove the generator's entry of the served model ``name``; the artifact stays.
+def remove_entry(name: str, repository: Path) -> tuple[Path, ...]:
+    """Remove the entries of the served model ``name``, the ensemble first; the artifact stays.
 
     Raises:
         StorageError: there is no such entry, or it is not ours.
     """
     folder = repository / generator_model(check_name(name))
     if not folder.is_dir() or _existing(folder) is None:
-        known = ", ".join(entry.model.removesuffix("-generator") for entry in list_entries(repository)) or "none"
+        known = ", ".join(entry.name for entry in list_entries(repository)) or "none"
         raise StorageError(f"model '{name}': no entry in '{repository}'; entries there: {known}.")
+    _check_ensemble(name, repository)
+    folders = [repository / model for model in reversed(_models(name)) if (repository / model).is_dir()]
     with storage_errors(repository):
         aside = Path(tempfile.mkdtemp(prefix=f".{repository.name}-", dir=repository.resolve().parent))
-        folder.rename(aside / folder.name)  # gone from Triton's sight in one step
+        for folder in folders:
+            folder.rename(aside / folder.name)  # gone from Triton's sight in one step
         shutil.rmtree(aside)
-    return folder
+    return tuple(folders)
 
 
-def _tensors(kind: str, rows: tuple[Tensor, ...], *, optional: bool) -> str:
-    lines = []
-    for row in rows:
-        dims = ", ".join(map(str, row.dims))
-        flag = ", optional: true" if optional and row.optional else ""
-        lines.append(f'  {{ name: "{row.name}", data_type: {DTYPES[row.dtype]}, dims: [ {dims} ]{flag} }}')
-    return f"{kind} [\n" + ",\n".join(lines) + "\n]"
+def _models(name: str) -> tuple[str, ...]:
+    """Steps first: Triton loads an ensemble only over steps that are there."""
+    return (*(role_model(name, role) for role in ENSEMBLE_ROLES), name)
+
+
+def _texts(name: str, artifact: Path, repository: Path, serving: ServingConfig) -> Iterator[tuple[str, dict[str, str]]]:
+    for role in ENSEMBLE_ROLES:
+        model = role_model(name, role)
+        path = _artifact_path(artifact, repository / model / "1", repository)
+        entry = ModelEntry(role=role, artifact=path, serving=serving)
+        yield (
+            model,
+            {"1/model.json": entry.to_json(), "config.pbtxt": render_role(name, role, _instances(role, serving))},
+        )
+    yield name, {_KEEP: "", "config.pbtxt": render_ensemble(name)}
+
+
+def _instances(role: Role, serving: ServingConfig) -> int:
+    return {"tokenizer": serving.tokenizer_instances, "detokenizer": serving.detokenizer_instances}.get(role, 1)
+
+
+def _check_ensemble(name: str, repository: Path) -> None:
+    """A folder of the served model's own name must be an ensemble of ours."""
+    file = repository / name / "config.pbtxt"
+    if file.parent.exists() and not (file.is_file() and generator_model(name) in file.read_text("utf-8")):
+        raise StorageError(
+            f"folder '{file.parent}': it exists and is no entry of ours; remove it or choose another name."
+        )
 
 
 def _artifact_path(artifact: Path, start: Path, repository: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import secrets
 from collections.abc import Mapping, Sequence
@@ -11,13 +10,13 @@ from typing import Any
 
 from python_llm.engine import Capabilities, EngineLimits, GenerateRequest, SamplingParams
 from python_llm.errors import InvalidRequest, Unsupported
+from python_llm.prompt import PromptReader
 from python_llm.settings import ServingConfig
 from python_llm.stop_words import StopWords
 from python_llm.tokenizer import Tokenizer
 
 __all__ = ["Admission", "Admitted"]
 
-_PROMPTS = ("text_input", "input_ids", "messages")
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
 _MAX_STOP_WORDS = 1024
 _MAX_STOP_WORD_LENGTH = 4096
@@ -31,6 +30,7 @@ class Admitted:
     stop_words: StopWords
     stream: bool
     timeout: float
+    every_output: bool = False
 
 
 class Admission:
@@ -44,7 +44,7 @@ class Admission:
         serving: ServingConfig,
         end_ids: Sequence[int],
     ) -> None:
-        self._tokenizer = tokenizer
+        self._prompts = PromptReader(tokenizer, vocab_size=limits.vocab_size, max_tokens=limits.max_request_tokens)
         self._limits = limits
         self._capabilities = capabilities
         self._serving = serving
@@ -52,8 +52,8 @@ class Admission:
 
     def admit(self, values: Mapping[str, Any], request_id: str) -> Admitted:
         self._refuse_what_the_engine_lacks(values)
-        prompt = self._prompt(values)
-        resumed = self._ids(values.get("resume_ids", []), "resume_ids")
+        prompt = self._prompts.read(values)
+        resumed = self._prompts.check_ids(values.get("resume_ids", []), "resume_ids")
         max_tokens = self._max_tokens(values, len(prompt), len(resumed))
         request = GenerateRequest(
             request_id=request_id,
@@ -66,7 +66,13 @@ class Admission:
             priority=values.get("priority", 0),
         )
         timeout = values["timeout"] / 1e6 if "timeout" in values else self._serving.default_timeout_seconds
-        return Admitted(request, _stop_words(values), bool(values.get("stream", False)), timeout)
+        return Admitted(
+            request,
+            _stop_words(values),
+            stream=bool(values.get("stream", False)),
+            timeout=timeout,
+            every_output=bool(values.get("every_output", False)),
+        )
 
     def _refuse_what_the_engine_lacks(self, values: Mapping[str, Any]) -> None:
         lacking = [name for name in _SAMPLING if name in values and name not in self._capabilities.sampling]
@@ -77,55 +83,10 @@ class Admission:
         if lacking:
             raise Unsupported("not_supported", f"{', '.join(lacking)}: this engine has no such ability; leave it out.")
 
-    def _prompt(self, values: Mapping[str, Any]) -> list[int]:
-        given = [name for name in _PROMPTS if name in values]
-        if len(given) != 1:
-            found = " and ".join(given) if given else "none"
-            raise InvalidRequest("one_prompt", f"prompt: {found} given; send exactly one of {', '.join(_PROMPTS)}.")
-        if given[0] == "input_ids":
-            prompt = self._ids(values["input_ids"], "input_ids")
-        elif given[0] == "messages":
-            prompt = self._encode(self._render(values["messages"]), "messages", special_tokens=False)
-        else:
-            prompt = self._encode(values["text_input"], "text_input", special_tokens=True)
-        if not prompt:
-            raise InvalidRequest("empty_prompt", f"{given[0]}: it holds no tokens; send at least one.")
-        return prompt
-
-    def _encode(self, text: str, subject: str, *, special_tokens: bool) -> list[int]:
-        if text == "":
-            raise InvalidRequest("empty_prompt", f"{subject}: empty; send at least one character.")
-        try:
-            fewest = self._tokenizer.fewest_tokens(text)
-        except UnicodeEncodeError as error:  # JSON can say what UTF-8 cannot
-            raise InvalidRequest(
-                "invalid_utf8", f"{subject}: {text[error.start]!a} is half a surrogate pair; send whole characters."
-            ) from error
-        if fewest >= self._limits.max_request_tokens:
-            raise self._too_long(f"at least {fewest}")
-        return self._tokenizer.encode(text, special_tokens=special_tokens)
-
-    def _render(self, text: str) -> str:
-        template = self._tokenizer.template
-        if template is None:
-            raise Unsupported("no_chat_template", "messages: the checkpoint has no chat template; send text_input.")
-        messages, tools = _chat(text)
-        return template.render(messages, tools)
-
-    def _ids(self, ids: Sequence[int], subject: str) -> list[int]:
-        size = self._limits.vocab_size
-        for position, token_id in enumerate(ids):
-            if not 0 <= token_id < size:
-                raise InvalidRequest(
-                    "id_out_of_vocabulary",
-                    f"{subject}[{position}]: {token_id}; ids of this model are 0 to {size - 1}: use its own tokenizer.",
-                )
-        return list(ids)
-
     def _max_tokens(self, values: Mapping[str, Any], prompt: int, resumed: int) -> int:
         room = self._limits.max_request_tokens - prompt
         if room < 1 or room <= resumed:
-            raise self._too_long(str(prompt + resumed))
+            raise self._prompts.too_long(str(prompt + resumed))
         if "max_tokens" not in values:
             return max(resumed + 1, min(self._serving.default_max_tokens, room))
         wanted = int(values["max_tokens"])
@@ -143,35 +104,6 @@ class Admission:
                 f"resume_ids: {resumed} tokens, max_tokens {wanted}; resumed tokens must be fewer than max_tokens.",
             )
         return wanted
-
-    def _too_long(self, count: str) -> InvalidRequest:
-        return InvalidRequest(
-            "prompt_too_long",
-            f"prompt: {count} tokens; prompt and output together may have {self._limits.max_request_tokens}: "
-            "shorten the prompt.",
-        )
-
-
-def _chat(text: str) -> tuple[list[Any], list[Any] | None]:
-    """Messages and tools of the ``messages`` input: a JSON list, or an object with both."""
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequest("messages_not_json", f"messages: {error}; send a JSON list of messages.") from error
-    chat: dict[str, Any] = parsed if isinstance(parsed, dict) else {"messages": parsed}
-    unknown = sorted(set(chat) - {"messages", "tools"})
-    if unknown:
-        raise InvalidRequest(
-            "messages_not_valid", f"messages: unknown key '{unknown[0]}'; known keys: messages, tools."
-        )
-    parsed, tools = chat.get("messages"), chat.get("tools")
-    if not isinstance(parsed, list) or not parsed or not all(isinstance(m, dict) and "role" in m for m in parsed):
-        raise InvalidRequest(
-            "messages_not_valid", "messages: they must be a non-empty list of objects with 'role' and 'content'."
-        )
-    if tools is not None and not isinstance(tools, list):
-        raise InvalidRequest("messages_not_valid", "tools: they must be a list of objects.")
-    return parsed, tools
 
 
 def _sampling(values: Mapping[str, Any]) -> SamplingParams:

@@ -12,13 +12,17 @@ from typing import Literal
 
 __all__ = [
     "CONTROL_OPERATIONS",
+    "DETOKENIZER",
     "DTYPES",
+    "ENSEMBLE",
     "GENERATOR",
     "ROLES",
     "STANDARD_PARAMETERS",
+    "TOKENIZER",
     "RoleContract",
     "Tensor",
     "generator_model",
+    "role_model",
 ]
 
 Dtype = Literal["BYTES", "BOOL", "INT32", "INT64", "UINT64", "FP32"]
@@ -58,18 +62,25 @@ class RoleContract:
         return next((row for row in self.inputs if row.name == name), None)
 
 
+_PROMPT_TEXT = Tensor(
+    "text_input", "BYTES", (1,), "The prompt as text; exactly one of text_input, input_ids, messages."
+)
+_PROMPT_MESSAGES = Tensor(
+    "messages",
+    "BYTES",
+    (1,),
+    "The prompt as a JSON list of chat messages, or an object with 'messages' and 'tools'; the checkpoint's own chat template is applied.",
+)
+_FOR_THE_DETOKENIZER = {"chunk_ids", "text_span"}
+_NOT_OF_THE_ENSEMBLE = {"text_input", "messages", "input_ids", "stop", "control", "every_output"}
+
 GENERATOR = RoleContract(
     max_batch_size=1,  # shapes [1, n], as clients of NVIDIA's ensemble send them
     decoupled=True,
     inputs=(
-        Tensor("text_input", "BYTES", (1,), "The prompt as text; exactly one of text_input, input_ids, messages."),
+        _PROMPT_TEXT,
         Tensor("input_ids", "INT32", (-1,), "The prompt as token ids."),
-        Tensor(
-            "messages",
-            "BYTES",
-            (1,),
-            "The prompt as a JSON list of chat messages, or an object with 'messages' and 'tools'; the checkpoint's own chat template is applied.",
-        ),
+        _PROMPT_MESSAGES,
         Tensor(
             "resume_ids",
             "INT32",
@@ -120,6 +131,12 @@ GENERATOR = RoleContract(
             "true: cancel the running request that has this request's id; nothing else is read.",
         ),
         Tensor("control", "BYTES", (1,), "A control request of the launcher: JSON with 'operation' and 'secret'."),
+        Tensor(
+            "every_output",
+            "BOOL",
+            (1,),
+            "true: every response has every output, as an ensemble needs; its text is then left to the detokenizer.",
+        ),
     ),
     outputs=(
         Tensor(
@@ -154,10 +171,54 @@ GENERATOR = RoleContract(
             "In the last response: tokens generated, resumed ones included, an end token not.",
         ),
         Tensor("seed_used", "UINT64", (1,), "In the last response: the seed of the sampling noise."),
+        Tensor(
+            "chunk_ids",
+            "INT32",
+            (-1,),
+            "With every_output: output_ids, after the ids that an unfinished character began in.",
+        ),
+        Tensor(
+            "text_span", "INT32", (2,), "With every_output: UTF-8 bytes of chunk_ids' text to skip, and then to emit."
+        ),
     ),
 )
 
-ROLES: Mapping[str, RoleContract] = {"generator": GENERATOR}
+TOKENIZER = RoleContract(
+    max_batch_size=32,
+    decoupled=False,
+    inputs=(_PROMPT_TEXT, _PROMPT_MESSAGES),
+    outputs=(
+        Tensor("input_ids", "INT32", (-1,), "The prompt as token ids."),
+        Tensor("every_output", "BOOL", (1,), "Always true: tells the generator that it stands in an ensemble."),
+    ),
+)
+
+DETOKENIZER = RoleContract(
+    max_batch_size=32,
+    decoupled=False,
+    inputs=(
+        Tensor("chunk_ids", "INT32", (-1,), "Tokens that begin and end at whole characters.", optional=False),
+        Tensor("text_span", "INT32", (2,), "UTF-8 bytes of their text to skip, and then to emit.", optional=False),
+    ),
+    outputs=(Tensor("text_output", "BYTES", (1,), "The tokens' text."),),
+)
+
+# The served model NAME: tokenizer -> generator -> detokenizer. Rows by name, from the roles above.
+ENSEMBLE = RoleContract(
+    max_batch_size=1,
+    decoupled=True,
+    inputs=(
+        *TOKENIZER.inputs,
+        *(row for row in GENERATOR.inputs if row.name not in _NOT_OF_THE_ENSEMBLE),
+    ),
+    outputs=tuple(row for row in GENERATOR.outputs if row.name not in _FOR_THE_DETOKENIZER),
+)
+
+ROLES: Mapping[str, RoleContract] = {
+    "tokenizer": TOKENIZER,
+    "generator": GENERATOR,
+    "detokenizer": DETOKENIZER,
+}
 
 # Request parameters that standard clients attach by themselves and that change nothing here.
 STANDARD_PARAMETERS = frozenset(
@@ -182,6 +243,11 @@ STANDARD_PARAMETERS = frozenset(
 CONTROL_OPERATIONS = ("status", "probe", "drain", "retire")
 
 
+def role_model(name: str, role: str) -> str:
+    """The Triton model that plays ``role`` for the served model ``name``."""
+    return f"{name}-{role}"
+
+
 def generator_model(name: str) -> str:
     """The Triton model that generates for the served model ``name``."""
-    return f"{name}-generator"
+    return role_model(name, "generator")

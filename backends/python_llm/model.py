@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
+
+# The stub puts this file's folder on the path; the package of the same tree must be found, installed or not.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from python_llm import roles
 
 __all__ = ["TritonPythonModel"]

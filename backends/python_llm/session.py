@@ -44,6 +44,7 @@ class Session:
         self.ending = False  # a final response or an error is being sent
         self.ended = False  # and was sent
         self._streams = admitted.stream
+        self._every_output = admitted.every_output
         self._text = TextStream(token_bytes, admitted.stop_words, self.request.min_tokens)
         self._text.resume(self.request.resume_ids)
         self._kept: list[Delta] = []  # deltas of a request that does not stream
@@ -88,8 +89,13 @@ class Session:
 
     def _outputs(self, delta: Delta, reason: str) -> dict[str, Any]:
         """Each tensor costs time in three processes, so a delta has two; the last response says the rest."""
-        outputs: dict[str, Any] = {"text_output": delta.text, "output_ids": delta.ids}
-        if reason:
+        outputs: dict[str, Any] = {"output_ids": delta.ids}
+        if self._every_output:
+            outputs["chunk_ids"] = (*delta.context, *delta.ids)
+            outputs["text_span"] = (delta.skip, len(delta.text.encode()))
+        else:
+            outputs["text_output"] = delta.text
+        if reason or self._every_output:
             outputs["sequence_index"] = 0
             outputs["finish_reason"] = reason
             outputs["num_input_tokens"] = len(self.request.prompt_ids)

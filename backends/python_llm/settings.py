@@ -9,14 +9,14 @@ from typing import Literal
 
 from python_llm.records import RecordError, read_record
 
-__all__ = ["CONTROL_SECRET_VARIABLE", "ModelEntry", "ServingConfig"]
+__all__ = ["CONTROL_SECRET_VARIABLE", "ModelEntry", "Role", "ServingConfig"]
 
 # The launcher draws a secret at each start and hands it to the backend in this environment variable.
 CONTROL_SECRET_VARIABLE = "TRITON_LLM_CONTROL_SECRET"
 
 KvPrecision = Literal["u8", "f16", "f32"]
 InferencePrecision = Literal["auto", "f32"]
-Role = Literal["generator"]
+Role = Literal["tokenizer", "generator", "detokenizer"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class ServingConfig:
     inference_precision: InferencePrecision = "auto"
     prefix_cache: bool = True
     threads: int = 0  # engine threads; 0: one per core this process may use
+    tokenizer_instances: int = 1  # processes of the ensemble's first and last step
+    detokenizer_instances: int = 1
     delivery_share: float = 0.025  # of a core, for sending; beyond it a response carries several tokens; 1: never
 
     def __post_init__(self) -> None:
@@ -43,6 +45,8 @@ class ServingConfig:
             "max_num_tokens",
             "default_max_tokens",
             "kv_cache_bytes",
+            "tokenizer_instances",
+            "detokenizer_instances",
         ):
             _at_least(name, getattr(self, name), 1)
         for name in ("max_sequence_len", "threads", "default_timeout_seconds"):

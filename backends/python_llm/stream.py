@@ -19,17 +19,27 @@ __all__ = ["Delta", "TextStream"]
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """New text, and the ids of the tokens whose text it completes."""
+    """New text, and the ids of the tokens whose text it completes.
+
+    The text is what the bytes of ``context`` and ``ids`` stand for, less ``skip`` UTF-8 bytes at its beginning (sent
+    before) and what a stop word cut from its end. Only a resumed stream has a context: the tokens in which the
+    character began that was unfinished then.
+    """
 
     text: str
     ids: tuple[int, ...]
+    context: tuple[int, ...] = ()
+    skip: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.text or self.ids)
 
     @staticmethod
     def join(deltas: Sequence[Delta]) -> Delta:
-        return Delta("".join(d.text for d in deltas), tuple(i for d in deltas for i in d.ids))
+        """One delta that says what these say in order."""
+        first = next((d for d in deltas if d.context), Delta("", ()))
+        ids = tuple(i for d in deltas for i in d.ids)
+        return Delta("".join(d.text for d in deltas), ids, first.context, first.skip)
 
 
 class TextStream:
@@ -43,13 +53,18 @@ class TextStream:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""  # text not sent yet
         self._tokens: deque[tuple[int, int]] = deque()  # (id, where its text ends in _held); -1: unfinished character
+        self._context: tuple[tuple[int, ...], int] = ((), 0)  # of the next delta
         self.token_count = 0
         self.stop_word: str | None = None
 
     def resume(self, ids: Sequence[int]) -> None:
         """Take over tokens that were produced and sent elsewhere."""
-        for token_id in ids:
+        whole, text_end = 0, 0  # tokens, and characters of text, up to the last whole character
+        for position, token_id in enumerate(ids, start=1):
             self._take(token_id)
+            if self._tokens[-1][1] >= 0:
+                whole, text_end = position, len(self._held)
+        self._context = (tuple(ids[whole:]), len(self._held[text_end:].encode()))
         self._held = ""
         self._tokens.clear()
 
@@ -93,10 +108,16 @@ class TextStream:
         text, self._held = self._held[:end], self._held[end:]
         if end:
             self._tokens = deque((i, e if e < 0 else e - end) for i, e in self._tokens)
-        return Delta(text, ids)
+        return self._delta(text, ids)
 
     def _release_all(self) -> Delta:
-        delta = Delta(self._held, tuple(token_id for token_id, _ in self._tokens))
+        ids, text = tuple(token_id for token_id, _ in self._tokens), self._held
         self._held = ""
         self._tokens.clear()
-        return delta
+        return self._delta(text, ids)
+
+    def _delta(self, text: str, ids: tuple[int, ...]) -> Delta:
+        if not (text or ids):
+            return Delta("", ())
+        (context, skip), self._context = self._context, ((), 0)
+        return Delta(text, ids, context, skip)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from types import TracebackType
 
-from python_llm.contract import generator_model
+from python_llm.contract import ENSEMBLE, GENERATOR, generator_model
+from python_llm.errors import ServeError
 from triton_llm_client.params import GenerateParams, Prompt, prompt_tensors
 from triton_llm_client.results import Chunk, Collector, Completion
 from triton_llm_client.transport import DEFAULT_GRPC_PORT, Call, Transport, open_transport
@@ -33,14 +34,25 @@ class AsyncClient:
             async for chunk in client.stream("The capital of France is"):
                 print(chunk.text, end="", flush=True)
 
+    ``ensemble`` sends requests through the served model's ensemble instead of its generator, as clients written for
+    NVIDIA's ensemble do; prompts are text or messages there.
+
     ``url``: ``host:port`` or ``grpc://host:port`` for gRPC streaming, ``http://host:port`` for HTTP. Every method
     raises ServeError subclasses (``python_llm.errors``; ``.reason`` is machine-readable), ServerUnreachable among
     them. Use it on one event loop.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, *, model: str = DEFAULT_MODEL, transport: Transport | None = None):
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        model: str = DEFAULT_MODEL,
+        ensemble: bool = False,
+        transport: Transport | None = None,
+    ):
         self._transport = transport or open_transport(url)
-        self._model = generator_model(model)
+        self._generator = generator_model(model)
+        self._ensemble = model if ensemble else ""
 
     @property
     def url(self) -> str:
@@ -54,7 +66,7 @@ class AsyncClient:
         Leaving the iteration early cancels the request on the server: at once with
         ``async with contextlib.aclosing(client.stream(...)) as chunks``, else when the generator is collected.
         """
-        return self._transport.chunks(self._call(prompt, params, request_id, stream=True))
+        return self._chunks(self._call(prompt, params, request_id, stream=True))
 
     async def generate(
         self,
@@ -71,7 +83,7 @@ class AsyncClient:
         """
         call = self._call(prompt, params, request_id, stream=on_chunk is not None)
         collector = Collector(call.request_id)
-        async with aclosing(self._transport.chunks(call)) as chunks:
+        async with aclosing(self._chunks(call)) as chunks:
             async for chunk in chunks:
                 collector.add(chunk)
                 if on_chunk is not None:
@@ -84,14 +96,14 @@ class AsyncClient:
         Raises:
             NotFound: no such request is running.
         """
-        call = Call(self._model, request_id, {"stop": (True,)}, stream=False)
+        call = Call(self._generator, request_id, {"stop": (True,)}, stream=False)
         async with aclosing(self._transport.chunks(call)) as chunks:
             async for _ in chunks:
                 pass
 
     async def ready(self) -> bool:
         """Whether the server takes requests for the model now."""
-        return await self._transport.ready(self._model)
+        return await self._transport.ready(self._ensemble or self._generator)
 
     async def close(self) -> None:
         """Close the connection; running requests are cancelled."""
@@ -107,4 +119,19 @@ class AsyncClient:
 
     def _call(self, prompt: Prompt, params: GenerateParams, request_id: str | None, *, stream: bool) -> Call:
         tensors = {**prompt_tensors(prompt), **params.tensors()}
-        return Call(self._model, request_id or new_request_id(), tensors, stream)
+        request_id = request_id or new_request_id()
+        if self._ensemble:
+            return Call(self._ensemble, request_id, tensors, stream, ENSEMBLE)
+        return Call(self._generator, request_id, tensors, stream, GENERATOR)
+
+    async def _chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
+        ended = False
+        try:
+            async with aclosing(self._transport.chunks(call)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            ended = True
+        finally:
+            if self._ensemble and not ended:  # Triton does not tell an ensemble's steps that its client left
+                with suppress(ServeError):
+                    await self.cancel(call.request_id)

@@ -23,6 +23,7 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         help="host:port or grpc://host:port for gRPC, http://host:port for HTTP (default: HOST with GRPC_PORT or "
         f"HTTP_PORT of the environment, else 127.0.0.1 with {DEFAULT_GRPC_PORT} or {DEFAULT_HTTP_PORT})",
     )
+    group.add_argument("--ensemble", action="store_true", help="go through the model's ensemble, not its generator")
     group.add_argument("--http", action="store_true", help="use HTTP where the URL does not say (default: gRPC)")
 
 
@@ -37,7 +38,7 @@ def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def client_of(args: argparse.Namespace) -> Client:
-    return Client(url_of(args), model=args.model)
+    return Client(url_of(args), model=args.model, ensemble=args.ensemble)
 
 
 def url_of(args: argparse.Namespace) -> str:

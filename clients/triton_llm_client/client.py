@@ -31,8 +31,15 @@ class Client:
                 print(chunk.text, end="", flush=True)
     """
 
-    def __init__(self, url: str = DEFAULT_URL, *, model: str = DEFAULT_MODEL, transport: Transport | None = None):
-        self._client = AsyncClient(url, model=model, transport=transport)
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        model: str = DEFAULT_MODEL,
+        ensemble: bool = False,
+        transport: Transport | None = None,
+    ):
+        self._client = AsyncClient(url, model=model, ensemble=ensemble, transport=transport)
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="triton-llm-client", daemon=True)
         self._thread.start()

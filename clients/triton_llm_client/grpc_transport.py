@@ -14,7 +14,6 @@ import grpc
 import grpc.aio
 from tritonclient.grpc import service_pb2
 
-from python_llm.contract import GENERATOR
 from triton_llm_client.failures import from_grpc, from_message
 from triton_llm_client.results import Chunk
 from triton_llm_client.tensors import checked_inputs, pack, shape_of, unpack
@@ -34,8 +33,6 @@ _OPTIONS = (
 
 class GrpcTransport:
     """See Transport. ``address`` is host:port. The channel opens with the first call, on that call's event loop."""
-
-    contract = GENERATOR
 
     def __init__(self, address: str, *, tls: bool = False) -> None:
         self.url = f"{'grpcs' if tls else 'grpc'}://{address}"
@@ -91,8 +88,8 @@ class GrpcTransport:
 
     def _request(self, call: Call) -> Any:
         request = service_pb2.ModelInferRequest(model_name=call.model, id=call.request_id)
-        for row, values in checked_inputs(self.contract, call.inputs()):
-            request.inputs.add(name=row.name, datatype=row.dtype, shape=shape_of(self.contract, len(values)))
+        for row, values in checked_inputs(call.contract, call.inputs()):
+            request.inputs.add(name=row.name, datatype=row.dtype, shape=shape_of(call.contract, len(values)))
             request.raw_input_contents.append(pack(row.dtype, values))
         return request
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx
 
-from python_llm.contract import GENERATOR
 from triton_llm_client.failures import ServerUnreachable, from_http, from_message
 from triton_llm_client.results import Chunk
 from triton_llm_client.sse import SseParser
@@ -25,14 +24,12 @@ _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 class HttpTransport:
     """See Transport. ``transport`` replaces the network in tests."""
 
-    contract = GENERATOR
-
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.url = url
         self._client = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT, limits=_LIMITS, transport=transport)
 
     async def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
-        body = _body(call, self.contract)
+        body = _body(call)
         route = f"/v2/models/{call.model}/{'generate_stream' if call.stream else 'generate'}"
         try:
             async with self._client.stream("POST", route, content=body, headers=_HEADERS) as response:
@@ -60,11 +57,13 @@ class HttpTransport:
 
 
 _HEADERS = {"content-type": "application/json"}
-_NO_TENSORS = frozenset({"id", "model_name", "model_version", "parameters"})
+_NO_TENSORS = frozenset(
+    {"id", "model_name", "model_version", "parameters", "sequence_id", "sequence_start", "sequence_end"}
+)
 
 
-def _body(call: Call, contract: Any) -> bytes:
-    fields = json_fields(checked_inputs(contract, call.inputs()))
+def _body(call: Call) -> bytes:
+    fields = json_fields(checked_inputs(call.contract, call.inputs()))
     if call.request_id:
         fields["id"] = call.request_id
     return json.dumps(fields, ensure_ascii=False).encode()

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
+from python_llm.contract import GENERATOR, RoleContract
 from python_llm.errors import CallerMistake
 from triton_llm_client.params import Tensors
 from triton_llm_client.results import Chunk
@@ -24,6 +25,7 @@ class Call:
     request_id: str
     tensors: Tensors
     stream: bool
+    contract: RoleContract = GENERATOR
 
     def inputs(self) -> Tensors:
         """The tensors with the stream flag, where the request generates at all."""

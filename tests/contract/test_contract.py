@@ -9,13 +9,22 @@ from typing import Any, get_args
 import pytest
 
 from python_llm import contract
-from python_llm.contract import CONTROL_OPERATIONS, DTYPES, GENERATOR, ROLES, STANDARD_PARAMETERS, RoleContract, Tensor
+from python_llm.contract import (
+    CONTROL_OPERATIONS,
+    DTYPES,
+    ENSEMBLE,
+    GENERATOR,
+    ROLES,
+    STANDARD_PARAMETERS,
+    RoleContract,
+    Tensor,
+)
 from python_llm.engine import FinishReason
 from python_llm.response import _NUMPY
 from python_llm.settings import ModelEntry, Role
 
 ROOT = Path(__file__).parents[2]
-ENTRY = ROOT / "model_repository" / "smollm2-generator"
+REPOSITORY = ROOT / "model_repository"
 
 
 def rows(role: RoleContract) -> list[Tensor]:
@@ -69,40 +78,70 @@ def test_parameters_let_through_are_no_typing_slips() -> None:
     assert {row.name for row in GENERATOR.inputs} & STANDARD_PARAMETERS == {"priority", "timeout"}
 
 
-@pytest.fixture(scope="module")
-def config() -> Any:
-    if not (ENTRY / "config.pbtxt").is_file():
-        pytest.skip("model_repository/smollm2-generator is not there; write it with 'triton-llm repo add'")
+def read_config(model: str) -> Any:
+    """The committed config.pbtxt of a model of the default served model."""
     text_format = pytest.importorskip("google.protobuf.text_format", reason="pip install '.[client]'")
     model_config_pb2 = pytest.importorskip("tritonclient.grpc.model_config_pb2", reason="pip install '.[client]'")
-    return text_format.Parse((ENTRY / "config.pbtxt").read_text("utf-8"), model_config_pb2.ModelConfig())
+    text = (REPOSITORY / model / "config.pbtxt").read_text("utf-8")
+    return text_format.Parse(text, model_config_pb2.ModelConfig())
 
 
-@pytest.mark.parametrize("side", ["input", "output"])
-def test_the_committed_entry_declares_the_table(config: Any, side: str) -> None:
+def declared(tensors: Any) -> list[tuple[str, str, tuple[int, ...], bool]]:
     model_config_pb2 = pytest.importorskip("tritonclient.grpc.model_config_pb2", reason="pip install '.[client]'")
-    declared = [
-        (t.name, model_config_pb2.DataType.Name(t.data_type), tuple(t.dims), getattr(t, "optional", True))
-        for t in getattr(config, side)
-    ]
-    table = GENERATOR.inputs if side == "input" else GENERATOR.outputs
-    assert declared == [(row.name, DTYPES[row.dtype], row.dims, row.optional) for row in table]
+    name_of = model_config_pb2.DataType.Name
+    return [(t.name, name_of(t.data_type), tuple(t.dims), getattr(t, "optional", True)) for t in tensors]
 
 
-def test_the_committed_entry_is_a_decoupled_model_of_ours(config: Any) -> None:
-    assert config.name == contract.generator_model("smollm2") == ENTRY.name
+def expected(table: tuple[Tensor, ...], *, inputs: bool) -> list[tuple[str, str, tuple[int, ...], bool]]:
+    return [(row.name, DTYPES[row.dtype], row.dims, row.optional if inputs else True) for row in table]
+
+
+@pytest.mark.parametrize(
+    ("model", "table"), [*((f"smollm2-{role}", ROLES[role]) for role in ROLES), ("smollm2", ENSEMBLE)]
+)
+def test_the_committed_entries_declare_the_table(model: str, table: RoleContract) -> None:
+    config = read_config(model)
+    assert config.name == model
+    assert declared(config.input) == expected(table.inputs, inputs=True)
+    assert declared(config.output) == expected(table.outputs, inputs=False)
+    assert config.max_batch_size == table.max_batch_size
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_committed_entries_are_models_of_ours(role: str) -> None:
+    config = read_config(f"smollm2-{role}")
     assert config.backend == "python_llm"
-    assert config.max_batch_size == GENERATOR.max_batch_size
-    assert config.model_transaction_policy.decoupled == GENERATOR.decoupled
+    assert config.model_transaction_policy.decoupled == ROLES[role].decoupled
     assert [group.count for group in config.instance_group] == [1]
-    assert not config.HasField("dynamic_batching")
+    assert config.HasField("dynamic_batching") == (role != "generator")
 
 
-def test_the_committed_entry_reads() -> None:
-    model_json = ENTRY / "1" / "model.json"
-    if not model_json.is_file():
-        pytest.skip("model_repository/smollm2-generator is not there; write it with 'triton-llm repo add'")
+def test_chunks_of_one_stream_keep_their_order_and_batch_at_any_length() -> None:
+    config = read_config("smollm2-detokenizer")
+    assert config.dynamic_batching.preserve_ordering
+    assert [t.allow_ragged_batch for t in config.input] == [True, False]
+
+
+def test_the_ensemble_maps_every_tensor_of_its_steps() -> None:
+    """What a step makes must be sent by it; what it takes must come from the ensemble or from an earlier step."""
+    config = read_config("smollm2")
+    steps = config.ensemble_scheduling.step
+    assert [step.model_name for step in steps] == ["smollm2-tokenizer", "smollm2-generator", "smollm2-detokenizer"]
+    known = {tensor.name for tensor in config.input}
+    for step, role in zip(steps, ("tokenizer", "generator", "detokenizer"), strict=True):
+        assert set(step.input_map) <= {row.name for row in ROLES[role].inputs}
+        assert set(step.output_map) <= {row.name for row in ROLES[role].outputs}
+        assert set(step.input_map.values()) <= known
+        known |= set(step.output_map.values())
+    assert {tensor.name for tensor in config.output} <= known
+    taken = {value for step in steps for value in step.input_map.values()}
+    assert {tensor.name for tensor in config.input} <= taken  # no input of the ensemble is ignored
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_committed_entries_read(role: str) -> None:
+    model_json = REPOSITORY / f"smollm2-{role}" / "1" / "model.json"
     entry = ModelEntry.read(model_json)
-    assert entry.role == "generator"
+    assert entry.role == role
     assert not Path(entry.artifact).is_absolute()
     assert entry.artifact_path(model_json) == ROOT / "engines" / "smollm2"

@@ -18,7 +18,11 @@ class Role(Protocol):
     def finalize(self) -> None: ...
 
 
-_ROLES = {"generator": "python_llm.roles.generator:GeneratorRole"}
+_ROLES = {
+    "tokenizer": "python_llm.roles.tokenizer:TokenizerRole",
+    "generator": "python_llm.roles.generator:GeneratorRole",
+    "detokenizer": "python_llm.roles.detokenizer:DetokenizerRole",
+}
 
 
 def load(model_json: Path) -> Role:

@@ -17,7 +17,7 @@ from python_llm.control import Control
 from python_llm.errors import EngineFailure, ServeError
 from python_llm.generator import Generator
 from python_llm.request import read_parameters, read_values
-from python_llm.response import output_arrays
+from python_llm.roles.answers import error_response, output_response
 from python_llm.settings import CONTROL_SECRET_VARIABLE, ModelEntry
 from python_llm.tokenizer import Tokenizer
 
@@ -72,12 +72,10 @@ class TritonReply:
         self._sender = sender
 
     def send(self, outputs: Mapping[str, Any], *, final: bool) -> None:
-        tensors = [pb_utils.Tensor(name, array) for name, array in output_arrays(outputs, GENERATOR).items()]
-        self._send(pb_utils.InferenceResponse(output_tensors=tensors), final)
+        self._send(output_response(outputs, GENERATOR), final)
 
     def fail(self, error: ServeError) -> None:
-        code = getattr(pb_utils.TritonError, error.code)
-        self._send(pb_utils.InferenceResponse(error=pb_utils.TritonError(str(error), code)), final=True)
+        self._send(error_response(error), final=True)
 
     def is_cancelled(self) -> bool:
         return bool(self._sender.is_cancelled())

@@ -19,11 +19,17 @@ PROJECT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="package")
 def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerUnderTest]:
-    """Serves ``tiny`` with f32 cache and arithmetic; 24 run at once."""
+    """Serves ``tiny`` with f32 cache and arithmetic; 24 run at once; three detokenizers race for its chunks."""
     folder = tmp_path_factory.mktemp("tiny")
     checkpoint = make_tiny_checkpoint(folder / "checkpoint")
     artifact = build(EngineSpec(model=str(checkpoint), name="tiny", quant="none"), folder / "engines").path
-    serving = ServingConfig(max_running=24, kv_cache_precision="f32", inference_precision="f32")
+    serving = ServingConfig(
+        max_running=24,
+        kv_cache_precision="f32",
+        inference_precision="f32",
+        tokenizer_instances=2,
+        detokenizer_instances=3,
+    )
     add_entry("tiny", artifact, folder / "repository", serving)
     with running_server(folder / "repository", run_dir=folder / "run") as server:
         yield server

@@ -79,7 +79,7 @@ def test_repo_adds_lists_and_removes(exported: BuildResult, tmp_path: Path, caps
     entry = json.loads((tmp_path / "repository" / "tiny-generator" / "1" / "model.json").read_text())
     assert entry["serving"] == {"max_running": 4, "kv_cache_precision": "f32"}
     assert main(["repo", "list", "--json", *where]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["model"] == "tiny-generator"
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "tiny"
     assert main(["repo", "remove", "tiny", *where]) == 0
     capsys.readouterr()
     assert main(["repo", "list", *where]) == 0

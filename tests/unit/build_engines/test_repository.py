@@ -5,12 +5,22 @@ from pathlib import Path
 
 import pytest
 
+from build_engines import repository as entries
 from build_engines.errors import SpecError, StorageError
-from build_engines.repository import add_entry, list_entries, remove_entry, render_config
-from python_llm.contract import DTYPES, GENERATOR
-from python_llm.settings import ModelEntry, ServingConfig
+from build_engines.model_config import render_role
+from build_engines.repository import list_entries, remove_entry
+from python_llm.contract import DTYPES, ROLES
+from python_llm.settings import ModelEntry, Role, ServingConfig
 
 ROOT = Path(__file__).parents[3]
+
+
+MODELS = ("smollm2-tokenizer", "smollm2-generator", "smollm2-detokenizer", "smollm2")
+
+
+def add_entry(name: str, artifact: Path, repository: Path, serving: ServingConfig | None = None) -> Path:
+    """Write the entries; return the generator's folder."""
+    return entries.add_entry(name, artifact, repository, serving)[f"{name}-generator"]
 
 
 @pytest.fixture
@@ -37,21 +47,41 @@ def test_an_artifact_elsewhere_is_named_in_full(tmp_path: Path, tmp_path_factory
     assert ModelEntry.read(folder / "1" / "model.json").artifact == str(elsewhere)
 
 
-def test_the_committed_entry_of_the_default_model_is_what_would_be_written(repository: Path, tmp_path: Path) -> None:
-    made = add_entry("smollm2", tmp_path / "engines" / "smollm2", repository)
-    golden = ROOT / "model_repository" / "smollm2-generator"
-    for name in ("config.pbtxt", "1/model.json"):
-        assert (made / name).read_bytes() == (golden / name).read_bytes(), (
-            f"write it again: triton-llm repo add smollm2 ({name})"
-        )
+def test_a_served_model_is_three_steps_and_their_ensemble(tmp_path: Path, repository: Path) -> None:
+    folders = entries.add_entry("smollm2", tmp_path / "engines" / "smollm2", repository)
+    assert tuple(folders) == MODELS  # the ensemble after its steps
+    assert sorted(path.name for path in repository.iterdir()) == sorted(MODELS)
+    roles = [ModelEntry.read(folders[model] / "1" / "model.json").role for model in MODELS[:3]]
+    assert roles == ["tokenizer", "generator", "detokenizer"]
+    assert [path.name for path in (folders["smollm2"] / "1").iterdir()] == [".gitkeep"]
 
 
-def test_every_tensor_of_the_contract_is_in_the_text() -> None:
-    text = render_config("m-generator", GENERATOR)
-    rows = re.findall(r'name: "(\w+)", data_type: (\w+), dims: \[ (-?\d+) \](, optional: true)?', text)
-    expected = [(r.name, DTYPES[r.dtype], str(r.dims[0]), ", optional: true") for r in GENERATOR.inputs]
-    expected += [(r.name, DTYPES[r.dtype], str(r.dims[0]), "") for r in GENERATOR.outputs]
+def test_the_committed_entries_of_the_default_model_are_what_would_be_written(repository: Path, tmp_path: Path) -> None:
+    made = entries.add_entry("smollm2", tmp_path / "engines" / "smollm2", repository)
+    for model, folder in made.items():
+        for file in (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()):
+            golden = ROOT / "model_repository" / model / file
+            assert (folder / file).read_bytes() == golden.read_bytes(), "write it again: triton-llm repo add smollm2"
+
+
+@pytest.mark.parametrize("role", ["tokenizer", "generator", "detokenizer"])
+def test_every_tensor_of_the_contract_is_in_the_text(role: Role) -> None:
+    contract = ROLES[role]
+    rows = re.findall(
+        r'name: "(\w+)", data_type: (\w+), dims: \[ (-?\d+) \](, optional: true)?', render_role("m", role)
+    )
+    expected = [
+        (r.name, DTYPES[r.dtype], str(r.dims[0]), ", optional: true" if r.optional else "") for r in contract.inputs
+    ]
+    expected += [(r.name, DTYPES[r.dtype], str(r.dims[0]), "") for r in contract.outputs]
     assert rows == expected
+
+
+def test_instances_are_serving_knobs(tmp_path: Path, repository: Path) -> None:
+    serving = ServingConfig(tokenizer_instances=2, detokenizer_instances=3)
+    folders = entries.add_entry("smollm2", tmp_path / "a", repository, serving)
+    counts = [re.findall(r"count: (\d)", (folders[model] / "config.pbtxt").read_text()) for model in MODELS[:3]]
+    assert counts == [["2"], ["1"], ["3"]]
 
 
 def test_writing_again_touches_nothing(tmp_path: Path, repository: Path) -> None:
@@ -77,12 +107,11 @@ def test_list_and_remove(tmp_path: Path, repository: Path) -> None:
     add_entry("a", tmp_path / "a", repository)
     add_entry("b", tmp_path / "b", repository)
     (repository / "foreign").mkdir()
-    assert [(e.model, e.role, e.present) for e in list_entries(repository)] == [
-        ("a-generator", "generator", True),
-        ("b-generator", "generator", False),
-    ]
-    remove_entry("a", repository)
-    assert [e.model for e in list_entries(repository)] == ["b-generator"]
+    assert [(e.name, len(e.models), e.present) for e in list_entries(repository)] == [("a", 4, True), ("b", 4, False)]
+    removed = remove_entry("a", repository)
+    assert [folder.name for folder in removed] == ["a", "a-detokenizer", "a-generator", "a-tokenizer"]
+    assert [e.name for e in list_entries(repository)] == ["b"]
+    assert not [path for path in repository.iterdir() if path.name.startswith("a")]
     assert (tmp_path / "a" / "artifact.json").is_file()
     with pytest.raises(StorageError, match=r"model 'a': no entry.*entries there: b"):
         remove_entry("a", repository)
@@ -95,6 +124,14 @@ def test_a_model_that_is_not_ours_is_left_alone(tmp_path: Path, repository: Path
         add_entry("llama", tmp_path / "a", repository)
     with pytest.raises(StorageError, match="no entry of ours"):
         remove_entry("llama", repository)
+
+
+def test_a_foreign_model_of_the_served_name_is_left_alone(tmp_path: Path, repository: Path) -> None:
+    (repository / "llama" / "1").mkdir(parents=True)
+    (repository / "llama" / "config.pbtxt").write_text('name: "llama" backend: "onnxruntime"')
+    with pytest.raises(StorageError, match="no entry of ours"):
+        add_entry("llama", tmp_path / "a", repository)
+    assert [path.name for path in repository.iterdir()] == ["llama"]
 
 
 def test_an_entry_that_cannot_be_read_is_named(tmp_path: Path, repository: Path) -> None:

@@ -105,6 +105,8 @@ _configs = st.builds(
     inference_precision=st.sampled_from(["auto", "f32"]),
     prefix_cache=st.booleans(),
     threads=st.integers(0, 256),
+    tokenizer_instances=st.integers(1, 8),
+    detokenizer_instances=st.integers(1, 8),
     delivery_share=st.floats(0, 1, exclude_min=True),
 )
 
@@ -128,5 +130,7 @@ def test_the_round_trip_covers_every_knob() -> None:
         "inference_precision",
         "prefix_cache",
         "threads",
+        "tokenizer_instances",
+        "detokenizer_instances",
         "delivery_share",
     }

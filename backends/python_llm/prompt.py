@@ -1,0 +1,97 @@
+"""The prompt of a request: text, token ids, or chat messages through the checkpoint's own template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from python_llm.errors import InvalidRequest, Unsupported
+from python_llm.tokenizer import Tokenizer
+
+__all__ = ["PromptReader"]
+
+_PROMPTS = ("text_input", "input_ids", "messages")
+
+
+class PromptReader:
+    """Turns input values into prompt ids. ``max_tokens`` bounds prompt and output together, in tokens."""
+
+    def __init__(self, tokenizer: Tokenizer, *, vocab_size: int, max_tokens: int) -> None:
+        self._tokenizer = tokenizer
+        self._vocab_size = vocab_size
+        self._max_tokens = max_tokens
+
+    def read(self, values: Mapping[str, Any]) -> list[int]:
+        """The prompt's ids; raises InvalidRequest or Unsupported."""
+        given = [name for name in _PROMPTS if name in values]
+        if len(given) != 1:
+            found = " and ".join(given) if given else "none"
+            raise InvalidRequest("one_prompt", f"prompt: {found} given; send exactly one of {', '.join(_PROMPTS)}.")
+        if given[0] == "input_ids":
+            prompt = self.check_ids(values["input_ids"], "input_ids")
+        elif given[0] == "messages":
+            prompt = self._encode(self._render(values["messages"]), "messages", special_tokens=False)
+        else:
+            prompt = self._encode(values["text_input"], "text_input", special_tokens=True)
+        if not prompt:
+            raise InvalidRequest("empty_prompt", f"{given[0]}: it holds no tokens; send at least one.")
+        return prompt
+
+    def _encode(self, text: str, subject: str, *, special_tokens: bool) -> list[int]:
+        if text == "":
+            raise InvalidRequest("empty_prompt", f"{subject}: empty; send at least one character.")
+        try:
+            fewest = self._tokenizer.fewest_tokens(text)
+        except UnicodeEncodeError as error:  # JSON can say what UTF-8 cannot
+            raise InvalidRequest(
+                "invalid_utf8", f"{subject}: {text[error.start]!a} is half a surrogate pair; send whole characters."
+            ) from error
+        if fewest >= self._max_tokens:
+            raise self.too_long(f"at least {fewest}")
+        return self._tokenizer.encode(text, special_tokens=special_tokens)
+
+    def _render(self, text: str) -> str:
+        template = self._tokenizer.template
+        if template is None:
+            raise Unsupported("no_chat_template", "messages: the checkpoint has no chat template; send text_input.")
+        messages, tools = _chat(text)
+        return template.render(messages, tools)
+
+    def check_ids(self, ids: Sequence[int], subject: str) -> list[int]:
+        size = self._vocab_size
+        for position, token_id in enumerate(ids):
+            if not 0 <= token_id < size:
+                raise InvalidRequest(
+                    "id_out_of_vocabulary",
+                    f"{subject}[{position}]: {token_id}; ids of this model are 0 to {size - 1}: use its own tokenizer.",
+                )
+        return list(ids)
+
+    def too_long(self, count: str) -> InvalidRequest:
+        return InvalidRequest(
+            "prompt_too_long",
+            f"prompt: {count} tokens; prompt and output together may have {self._max_tokens}: shorten the prompt.",
+        )
+
+
+def _chat(text: str) -> tuple[list[Any], list[Any] | None]:
+    """Messages and tools of the ``messages`` input: a JSON list, or an object with both."""
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest("messages_not_json", f"messages: {error}; send a JSON list of messages.") from error
+    chat: dict[str, Any] = parsed if isinstance(parsed, dict) else {"messages": parsed}
+    unknown = sorted(set(chat) - {"messages", "tools"})
+    if unknown:
+        raise InvalidRequest(
+            "messages_not_valid", f"messages: unknown key '{unknown[0]}'; known keys: messages, tools."
+        )
+    parsed, tools = chat.get("messages"), chat.get("tools")
+    if not isinstance(parsed, list) or not parsed or not all(isinstance(m, dict) and "role" in m for m in parsed):
+        raise InvalidRequest(
+            "messages_not_valid", "messages: they must be a non-empty list of objects with 'role' and 'content'."
+        )
+    if tools is not None and not isinstance(tools, list):
+        raise InvalidRequest("messages_not_valid", "tools: they must be a list of objects.")
+    return parsed, tools

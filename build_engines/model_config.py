@@ -1,0 +1,87 @@
+"""The text of config.pbtxt, from the tensor table: one function for a role's model, one for the ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from python_llm.contract import DTYPES, ENSEMBLE, ROLES, RoleContract, Tensor, role_model
+from python_llm.settings import Role
+
+__all__ = ["BACKEND", "ENSEMBLE_ROLES", "render_ensemble", "render_role"]
+
+BACKEND = "python_llm"
+ENSEMBLE_ROLES: tuple[Role, ...] = ("tokenizer", "generator", "detokenizer")  # the ensemble's steps, in order
+
+# What a role's config says beside its tensors.
+_EXTRAS: Mapping[str, Sequence[str]] = {
+    "tokenizer": ("dynamic_batching { }",),
+    "generator": (),
+    "detokenizer": ("dynamic_batching { preserve_ordering: true }",),  # else chunks of one stream overtake each other
+}
+_RAGGED = {("detokenizer", "chunk_ids")}  # chunks of unequal lengths share a batch
+
+
+def render_role(name: str, role: Role, instances: int = 1) -> str:
+    """The config.pbtxt of the model that plays ``role`` for the served model ``name``."""
+    contract = ROLES[role]
+    return _render(
+        role_model(name, role),
+        contract,
+        f'backend: "{BACKEND}"',
+        _tensors("input", contract.inputs, role=role),
+        _tensors("output", contract.outputs),
+        f"instance_group [ {{ count: {instances}, kind: KIND_CPU }} ]",
+        *_EXTRAS[role],
+    )
+
+
+def render_ensemble(name: str) -> str:
+    """The config.pbtxt of the served model ``name``: tokenizer, generator, detokenizer."""
+    tokenizer, generator, detokenizer = ROLES["tokenizer"], ROLES["generator"], ROLES["detokenizer"]
+    passed = {row.name for row in ENSEMBLE.inputs} - {row.name for row in tokenizer.inputs}
+    made = {row.name: f"_{row.name}" for row in tokenizer.outputs}
+    chunk = {row.name: f"_{row.name}" for row in detokenizer.inputs}
+    said = {row.name: row.name for row in ENSEMBLE.outputs if row.name not in _names(detokenizer.outputs)}
+    steps = (
+        _step(name, "tokenizer", {row.name: row.name for row in tokenizer.inputs}, made),
+        _step(name, "generator", made | {n: n for n in _names(generator.inputs) if n in passed}, chunk | said),
+        _step(name, "detokenizer", chunk, {row.name: row.name for row in detokenizer.outputs}),
+    )
+    return _render(
+        name,
+        ENSEMBLE,
+        'platform: "ensemble"',
+        _tensors("input", ENSEMBLE.inputs, role="ensemble"),
+        _tensors("output", ENSEMBLE.outputs),
+        "ensemble_scheduling {\n  step [\n" + ",\n".join(steps) + "\n  ]\n}",
+    )
+
+
+def _render(model: str, contract: RoleContract, platform: str, *parts: str) -> str:
+    decoupled = str(contract.decoupled).lower()
+    head = (f'name: "{model}"', platform, f"max_batch_size: {contract.max_batch_size}")
+    # An ensemble is decoupled when one of its steps is; Triton lets it not say so itself.
+    policy = () if platform.startswith("platform") else (f"model_transaction_policy {{ decoupled: {decoupled} }}",)
+    return "\n".join((*head, *policy, *parts, ""))
+
+
+def _tensors(kind: str, rows: Sequence[Tensor], *, role: str = "") -> str:
+    return f"{kind} [\n" + ",\n".join(f"  {_tensor(row, kind, role)}" for row in rows) + "\n]"
+
+
+def _tensor(row: Tensor, kind: str, role: str) -> str:
+    dims = ", ".join(map(str, row.dims))
+    optional = ", optional: true" if kind == "input" and row.optional else ""
+    ragged = ", allow_ragged_batch: true" if (role, row.name) in _RAGGED else ""
+    return f'{{ name: "{row.name}", data_type: {DTYPES[row.dtype]}, dims: [ {dims} ]{optional}{ragged} }}'
+
+
+def _step(name: str, role: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+    lines = [f'      model_name: "{role_model(name, role)}"', "      model_version: -1"]
+    lines += [f'      input_map {{ key: "{key}" value: "{value}" }}' for key, value in inputs.items()]
+    lines += [f'      output_map {{ key: "{key}" value: "{value}" }}' for key, value in outputs.items()]
+    return "    {\n" + "\n".join(lines) + "\n    }"
+
+
+def _names(rows: Sequence[Tensor]) -> list[str]:
+    return [row.name for row in rows]
