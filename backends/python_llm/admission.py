@@ -48,7 +48,7 @@ class Admission:
         self._limits = limits
         self._capabilities = capabilities
         self._serving = serving
-        self._end_ids = frozenset(end_ids)
+        self._end_ids = frozenset(i for i in end_ids if i < limits.vocab_size)  # others never come
 
     def admit(self, values: Mapping[str, Any], request_id: str) -> Admitted:
         self._refuse_what_the_engine_lacks(values)

@@ -129,7 +129,7 @@ class Generator:
     def _open(self, values: Mapping[str, Any], request_id: str, reply: Reply, arrival: float, probe: bool) -> Session:
         if self._draining and not probe:
             raise _draining()
-        if not probe and self._engine.stats().waiting >= self._serving.max_queue_size:
+        if not probe and self._is_full():
             raise Unavailable(
                 "queue_full",
                 f"queue: {self._serving.max_queue_size} requests wait (max_queue_size); ask again in about a second.",
@@ -147,6 +147,12 @@ class Generator:
                 session.verdict = "cancelled"
             self._sessions[request_id] = session
         return session
+
+    def _is_full(self) -> bool:
+        """A burst that the engine has not looked at yet may still take the places that are free."""
+        stats = self._engine.stats()
+        free = max(0, self._engine.limits.max_running - stats.running)
+        return stats.waiting - free >= self._serving.max_queue_size
 
     def _abandon(self, session: Session | None, reply: Reply, error: ServeError) -> None:
         if session is not None:

@@ -27,7 +27,7 @@ NAN, INF = float("nan"), float("inf")
 def admission_of(
     tokenizer: Tokenizer, capabilities: Capabilities = ABLE, limits: EngineLimits = LIMITS, **serving: Any
 ) -> Admission:
-    return Admission(tokenizer, limits, capabilities, ServingConfig(**serving), end_ids=(2, 0))
+    return Admission(tokenizer, limits, capabilities, ServingConfig(**serving), end_ids=(2, 0, 1 << 20))
 
 
 @pytest.fixture(scope="session")

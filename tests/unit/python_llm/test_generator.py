@@ -14,6 +14,7 @@ from hand_engine import HandEngine
 from keeping_reply import KeepingReply
 from python_llm.admission import Admission, Admitted
 from python_llm.control import Control
+from python_llm.engine import EngineStats
 from python_llm.errors import InvalidRequest, NotFound, ServeError
 from python_llm.generator import Generator
 from python_llm.settings import ServingConfig
@@ -192,6 +193,24 @@ def test_the_queue_is_bounded_and_a_probe_passes(bench: Bench) -> None:
         assert reply.wait().reason == "length"
     assert bench.start("now there is room").error is None
     bench.finish()
+
+
+class BusyEngine(HandEngine):
+    """In the middle of a step: it has not looked at what arrived."""
+
+    def stats(self) -> EngineStats:
+        return EngineStats(running=0, waiting=len(self.requests), steps=self.steps)
+
+
+def test_a_burst_during_one_step_may_take_the_free_places(tokenizer: Tokenizer) -> None:
+    bench = Bench(tokenizer, BusyEngine(max_running=4), max_queue_size=2)
+    taken = [bench.start(f"r{n}") for n in range(6)]  # four places and two that wait
+    refused = bench.submit("one too many").wait()
+    assert refused.error is not None
+    assert refused.error.reason == "queue_full"
+    bench.finish()
+    assert [reply.wait().reason for reply in taken] == ["length"] * 6
+    bench.generator.close(grace_seconds=0.0)
 
 
 def test_an_id_that_runs_is_refused_and_the_first_runs_on(bench: Bench) -> None:
