@@ -239,7 +239,7 @@ STANDARD_PARAMETERS = frozenset(
 #   status  {"healthy", "draining", "running", "waiting", "steps", "stats": {EngineStats}}: answered at once, never queued
 #   probe   generates one real token at top priority, past the queue bound; {"ok": true, "seconds"}
 #   drain   refuse new requests from now on; answers at once as status does
-#   retire  drain and free the engine: every running request is cancelled after "grace_seconds"
+#   retire  as drain, then free the engine: what runs after "grace_seconds" (default 0) is cancelled; answers at the end
 CONTROL_OPERATIONS = ("status", "probe", "drain", "retire")
 
 

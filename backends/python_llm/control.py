@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import threading
 import time
 import uuid
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from python_llm.session import Reply
 __all__ = ["Control"]
 
 _PROBE_PRIORITY = -(2**31)
+_MAX_GRACE_SECONDS = 86_400.0
 
 
 class Control:
@@ -28,17 +30,18 @@ class Control:
         self._secret = secret
 
     def handle(self, text: str, reply: Reply) -> None:
-        operation = self._authorise(text)
-        if operation == "probe":
+        """Answer ``reply``, at once or later; raises ServeError for what is refused."""
+        request = self._authorise(text)
+        if request["operation"] == "probe":
             self._probe(reply)
-            return
-        if operation == "drain":
-            self._generator.drain()
-        if operation == "retire":
-            self._generator.close(grace_seconds=0.0)
-        _answer(reply, self._generator.status())
+        elif request["operation"] == "retire":
+            self._retire(_grace_seconds(request), reply)
+        else:
+            if request["operation"] == "drain":
+                self._generator.drain()
+            _answer(reply, self._generator.status())
 
-    def _authorise(self, text: str) -> str:
+    def _authorise(self, text: str) -> Mapping[str, Any]:
         try:
             parsed = json.loads(text)
         except (ValueError, RecursionError):
@@ -53,7 +56,16 @@ class Control:
             raise InvalidRequest(
                 "unknown_operation", f"control: operation {operation!r}; known: {', '.join(CONTROL_OPERATIONS)}."
             )
-        return str(operation)
+        return parsed
+
+    def _retire(self, grace_seconds: float, reply: Reply) -> None:
+        """On a thread of its own: Triton's, which called, must go on taking requests to refuse them."""
+
+        def retire() -> None:
+            self._generator.close(grace_seconds)
+            _answer(reply, self._generator.status())
+
+        threading.Thread(target=retire, name="retire", daemon=True).start()
 
     def _probe(self, reply: Reply) -> None:
         values = {"input_ids": [0], "max_tokens": 1, "priority": _PROBE_PRIORITY, "ignore_eos": True}
@@ -76,6 +88,15 @@ class _ProbeReply:
 
     def is_cancelled(self) -> bool:
         return self._reply.is_cancelled()
+
+
+def _grace_seconds(request: Mapping[str, Any]) -> float:
+    grace = request.get("grace_seconds", 0)
+    if isinstance(grace, bool) or not isinstance(grace, (int, float)) or not 0 <= grace <= _MAX_GRACE_SECONDS:
+        raise InvalidRequest(
+            "grace_out_of_range", f"control: grace_seconds {grace!r}; it must be from 0 to {_MAX_GRACE_SECONDS:g}."
+        )
+    return float(grace)
 
 
 def _answer(reply: Reply, record: Mapping[str, Any]) -> None:

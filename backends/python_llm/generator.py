@@ -46,6 +46,7 @@ class Generator:
         self._admitting: Counter[str] = Counter()
         self._stopped_early: set[str] = set()
         self._draining = False
+        self._closing = threading.Lock()
         self._closed = threading.Event()
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="admission")
         self._delivery = Delivery(self._deliver, share=serving.delivery_share)
@@ -95,8 +96,13 @@ class Generator:
         }
 
     def close(self, grace_seconds: float) -> None:
-        """Drain for at most ``grace_seconds``, cancel what is left, end all threads."""
+        """Drain for at most ``grace_seconds``, cancel what is left, end all threads; idempotent."""
         self.drain()
+        with self._closing:
+            if not self._closed.is_set():
+                self._close(grace_seconds)
+
+    def _close(self, grace_seconds: float) -> None:
         self._workers.shutdown(wait=True)
         self._engine.drain(time.monotonic() + grace_seconds)
         self._engine.close()

@@ -483,6 +483,17 @@ def test_a_probe_of_a_failing_engine_is_an_error(bench: Bench) -> None:
     assert probe.error.reason == "engine_failed"
 
 
+def test_retire_gives_running_requests_their_grace(tokenizer: Tokenizer) -> None:
+    bench = Bench(tokenizer, HandEngine())
+    running, retired = bench.start("x"), ControlReply()
+    text = json.dumps({"operation": "retire", "secret": "s3cret", "grace_seconds": 600})
+    Control(bench.generator, "s3cret").handle(text, retired)  # returns: Triton's thread goes on
+    bench.finish()
+    assert running.wait().reason == "length"
+    assert answer(retired)["running"] == 0
+    bench.generator.close(grace_seconds=0.0)  # as finalize does, once more
+
+
 def test_retire_ends_the_engine(tokenizer: Tokenizer) -> None:
     bench = Bench(tokenizer, HandEngine())
     running, retired = bench.start("x"), ControlReply()
@@ -498,6 +509,8 @@ def test_retire_ends_the_engine(tokenizer: Tokenizer) -> None:
         ("s3cret", control_text("status", "guess"), "control_refused"),
         ("s3cret", control_text("status", ""), "control_refused"),
         ("s3cret", json.dumps({"operation": "drain"}), "control_refused"),
+        ("s3cret", '{"operation": "retire", "secret": "s3cret", "grace_seconds": -1}', "grace_out_of_range"),
+        ("s3cret", '{"operation": "retire", "secret": "s3cret", "grace_seconds": true}', "grace_out_of_range"),
         ("s3cret", '{"operation": "drain", "secret": "\\ud800"}', "control_refused"),
         ("", control_text("status", ""), "control_refused"),  # no secret: nobody may
         ("s3cret", "drain", "control_not_json"),
