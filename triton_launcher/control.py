@@ -65,17 +65,19 @@ class Control:
 
     def ask(self, model: str, operation: str, timeout: float) -> Mapping[str, Any]:
         """Send one control request and return the JSON object it is answered with."""
-        request = self._request(model, operation)
+        request, found = self._request(model, operation), None
         try:
+            # Read to the end: leaving a call in the moment it ends costs Triton its count of requests in flight.
             for answer in self._service.ModelStreamInfer(iter([request]), timeout=timeout, metadata=_METADATA):
                 if answer.error_message:
                     raise _error(answer.error_message)
-                if (text := _text_output(answer.infer_response)) is not None:
-                    return _object(text, model, operation)
+                found = found or _text_output(answer.infer_response)
         except grpc.RpcError as error:
             raise _error(f"{error.code().name}: {error.details()}") from error
         except ValueError as error:  # grpc's word for a channel that was closed
             raise NoAnswer(str(error)) from error
+        if found is not None:
+            return _object(found, model, operation)
         raise NoAnswer(f"'{operation}' to '{model}': the stream ended without an answer")
 
     def _request(self, model: str, operation: str) -> Any:

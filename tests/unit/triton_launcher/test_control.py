@@ -123,6 +123,18 @@ def test_a_stream_that_ends_without_an_answer_is_no_answer(service: Service, con
         control.status("a", 30.0)
 
 
+def test_an_answer_is_read_to_the_end_of_its_stream(service: Service, control: Control) -> None:
+    """A call left in the moment it ends stays in Triton's count for ever, and an unload of its model hangs."""
+
+    def behave(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        yield answer(STATUS)
+        context.abort(grpc.StatusCode.INTERNAL, "seen by who reads on")
+
+    service.behave = behave
+    with pytest.raises(NoAnswer, match="seen by who reads on"):
+        control.status("a", 30.0)
+
+
 def test_nobody_listens_or_a_closed_channel_is_no_answer(control: Control) -> None:
     control.close()
     with pytest.raises(NoAnswer):
