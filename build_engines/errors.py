@@ -6,6 +6,7 @@ CallerMistake (python_llm.errors, exit code 2)
  └── StorageError     a folder that cannot be written, a disk that is full, a name that is taken
 
 BuildFailure (exit code 1)  the builder broke on a checkpoint that looked sound
+LiveFailure (exit code 1)   a running Triton does not answer, or does not load or unload a model
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from python_llm.errors import CallerMistake
 
-__all__ = ["BuildFailure", "CheckpointError", "SpecError", "StorageError", "storage_errors"]
+__all__ = ["BuildFailure", "CheckpointError", "LiveFailure", "SpecError", "StorageError", "storage_errors"]
 
 
 class SpecError(CallerMistake):
@@ -34,6 +35,12 @@ class StorageError(CallerMistake):
 
 class BuildFailure(Exception):
     """The builder broke on a checkpoint that looked sound; ours to repair."""
+
+    exit_code = 1
+
+
+class LiveFailure(Exception):
+    """A running Triton does not answer, or does not load or unload a model."""
 
     exit_code = 1
 

@@ -1,34 +1,41 @@
-"""``triton-llm repo``: add, list and remove entries of the Triton model repository."""
+"""``triton-llm repo``: add, list and remove entries of the Triton model repository, also in a running server."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from build_engines.errors import SpecError
-from build_engines.repository import add_entry, list_entries, remove_entry
+from build_engines.errors import LiveFailure, SpecError
+from build_engines.live_server import LiveServer
+from build_engines.repository import Entry, add_entry, find_entry, list_entries, remove_entry
 from python_llm.artifact import Artifact
+from python_llm.errors import CallerMistake
 from python_llm.records import read_record
-from python_llm.settings import ServingConfig
+from python_llm.settings import ADMIN_KEY_VARIABLE, ServingConfig
 
 __all__ = ["add_arguments", "run"]
+
+_NEVER_LOADED = "not loaded"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="add|list|remove")
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--repository", type=Path, default=Path("model_repository"), help="default: model_repository")
-    shared.add_argument("--json", action="store_true", help="print the result as JSON")
+    shared = _shared_options()
     add = actions.add_parser("add", parents=[shared], help="write the entry that serves an artifact")
     add.add_argument("name", help="the served model's name")
     add.add_argument("--artifact", type=Path, help="the artifact's folder (default: engines/NAME)")
     add.add_argument("--engines", type=Path, default=Path("engines"), help="folder of artifacts (default: engines)")
     add.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="a serving knob; may be repeated")
-    actions.add_parser("list", parents=[shared], help="show the entries and whether their artifacts are there")
+    _add_wait(add, 600.0, "the models to be ready")
+    actions.add_parser("list", parents=[shared], help="show what is served, from which artifact, and its state")
     remove = actions.add_parser("remove", parents=[shared], help="remove an entry; its artifact stays")
     remove.add_argument("name", help="the served model's name")
+    _add_wait(remove, 60.0, "running requests to finish")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,28 +44,105 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _shared_options() -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--repository", type=Path, default=Path("model_repository"), help="default: model_repository")
+    shared.add_argument("--json", action="store_true", help="print the result as JSON")
+    group = shared.add_argument_group("running server")
+    group.add_argument(
+        "--url", metavar="URL", help="http://host:port of a Triton that serves this repository: load, unload or ask it"
+    )
+    group.add_argument(
+        "--admin-key-file",
+        type=Path,
+        metavar="FILE",
+        help=f"its administrative key, where it wants one: admin.key of its run folder (default: {ADMIN_KEY_VARIABLE})",
+    )
+    return shared
+
+
+def _add_wait(parser: argparse.ArgumentParser, seconds: float, what: str) -> None:
+    parser.add_argument(
+        "--wait-seconds",
+        type=float,
+        default=seconds,
+        metavar="S",
+        help=f"with --url, for {what} (default: {seconds:g})",
+    )
+
+
 def _add(args: argparse.Namespace) -> str:
     path = args.artifact or args.engines / args.name
     Artifact.open(path)
-    models = add_entry(args.name, path, args.repository, _serving(args.set))
-    record = {"models": list(models), "repository": str(args.repository), "artifact": str(path)}
-    return json.dumps(record) if args.json else f"{args.repository}: {args.name} serves {path}; next: triton-llm serve"
+    server = _server(args)
+    models = list(add_entry(args.name, path, args.repository, _serving(args.set)))
+    if server is not None:
+        server.load(models, args.wait_seconds)
+    if args.json:
+        record = {"models": models, "repository": str(args.repository), "artifact": str(path)}
+        return json.dumps(record | ({"loaded": server.url} if server else {}))
+    next_step = f"loaded at {server.url}" if server else "next: triton-llm serve"
+    return f"{args.repository}: {args.name} serves {path}; {next_step}"
 
 
 def _list(args: argparse.Namespace) -> str:
     entries = list_entries(args.repository)
+    server = _server(args)
+    states = server.states() if server else None
     if args.json:
-        records = [
-            {"name": e.name, "models": e.models, "artifact": str(e.artifact), "present": e.present} for e in entries
-        ]
-        return json.dumps(records)
-    lines = [f"{e.name}  {e.artifact}{'' if e.present else '  (missing: build it)'}" for e in entries]
+        return json.dumps([_record(entry, states) for entry in entries])
+    lines = [_line(entry, states) for entry in entries]
     return "\n".join(lines) or f"no entries in {args.repository}; add one with: triton-llm repo add NAME"
 
 
 def _remove(args: argparse.Namespace) -> str:
+    """Out of the server first: a restart of it must find every entry that it is to load."""
+    server = _server(args)
+    models = find_entry(args.name, args.repository).models
+    left = server.unload(reversed(models), args.wait_seconds) if server else {}
     folders = [str(folder) for folder in remove_entry(args.name, args.repository)]
-    return json.dumps({"removed": folders}) if args.json else f"removed {', '.join(folders)}"
+    if left:
+        raise LiveFailure(
+            f"{args.name}: its entry is removed and takes no new requests, but after {args.wait_seconds:g} s "
+            f"{', '.join(f'{model} is {state}' for model, state in left.items())} at '{args.url}'. Either requests "
+            "still run, or Triton lost count of some whose clients left an ensemble; restart the server to free it."
+        )
+    if args.json:
+        return json.dumps({"removed": folders} | ({"unloaded": server.url} if server else {}))
+    return f"removed {', '.join(folders)}" + (f"; unloaded at {server.url}" if server else "")
+
+
+def _server(args: argparse.Namespace) -> LiveServer | None:
+    if args.url is None:
+        return None
+    key = os.environ.get(ADMIN_KEY_VARIABLE, "")
+    if args.admin_key_file is not None:
+        try:
+            key = args.admin_key_file.read_text("utf-8").strip()
+        except OSError as error:
+            raise CallerMistake(
+                f"--admin-key-file '{args.admin_key_file}': {error.strerror}; name the server's admin.key."
+            ) from error
+    return LiveServer(args.url, key)
+
+
+def _record(entry: Entry, states: Mapping[str, str] | None) -> dict[str, Any]:
+    record = {**asdict(entry), "artifact": str(entry.artifact)}
+    return record if states is None else record | {"states": {m: _state(states, m) for m in entry.models}}
+
+
+def _line(entry: Entry, states: Mapping[str, str] | None) -> str:
+    line = f"{entry.name}  {entry.artifact}{'' if entry.present else '  (missing: build it)'}"
+    if states is None:
+        return line
+    found = {model: _state(states, model) for model in entry.models}
+    if len(set(found.values())) == 1:
+        return f"{line}  {next(iter(found.values()))}"
+    return f"{line}  {', '.join(f'{model}: {state}' for model, state in found.items())}"
+
+
+def _state(states: Mapping[str, str], model: str) -> str:
+    return states.get(model) or _NEVER_LOADED
 
 
 def _serving(pairs: list[str]) -> ServingConfig | None:

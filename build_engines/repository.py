@@ -16,12 +16,14 @@ from pathlib import Path
 from build_engines.errors import StorageError, storage_errors
 from build_engines.model_config import ENSEMBLE_ROLES, render_ensemble, render_role
 from build_engines.spec import check_name
+from python_llm.artifact import MANIFEST
 from python_llm.contract import generator_model, role_model
 from python_llm.records import RecordError
 from python_llm.settings import ModelEntry, Role, ServingConfig
 
-__all__ = ["Entry", "add_entry", "list_entries", "remove_entry"]
+__all__ = ["Entry", "add_entry", "find_entry", "list_entries", "remove_entry"]
 
+_MODEL_JSON = "1/model.json"
 _KEEP = "1/.gitkeep"  # an ensemble's version folder is empty, which git would drop
 
 
@@ -30,7 +32,7 @@ class Entry:
     """One served model in a repository."""
 
     name: str
-    models: tuple[str, ...]  # as Triton names them
+    models: tuple[str, ...]  # as Triton names them, steps before their ensemble
     artifact: Path
     present: bool  # whether the artifact is there
 
@@ -60,12 +62,25 @@ def add_entry(name: str, artifact: Path, repository: Path, serving: ServingConfi
 def list_entries(repository: Path) -> list[Entry]:
     """Our served models, by name. Folders that are not ours are passed over."""
     entries = []
-    for file in sorted(repository.glob(f"{role_model('*', 'generator')}/1/model.json")):
-        artifact = ModelEntry.read(file).artifact_path(file)
+    for file in sorted(repository.glob(f"{role_model('*', 'generator')}/{_MODEL_JSON}")):
         name = file.parents[1].name.removesuffix(role_model("", "generator"))
-        models = tuple(model for model in _models(name) if (repository / model).is_dir())
-        entries.append(Entry(name, models, artifact, (artifact / "artifact.json").is_file()))
+        entries.append(_entry(name, ModelEntry.read(file).artifact_path(file), repository))
     return entries
+
+
+def find_entry(name: str, repository: Path) -> Entry:
+    """The served model ``name``.
+
+    Raises:
+        StorageError: there is no such entry, or it is not ours.
+    """
+    folder = repository / generator_model(check_name(name))
+    kept = _existing(folder)
+    if kept is None:
+        known = ", ".join(entry.name for entry in list_entries(repository)) or "none"
+        raise StorageError(f"model '{name}': no entry in '{repository}'; entries there: {known}.")
+    _check_ensemble(name, repository)
+    return _entry(name, kept.artifact_path(folder / _MODEL_JSON), repository)
 
 
 def remove_entry(name: str, repository: Path) -> tuple[Path, ...]:
@@ -74,18 +89,18 @@ def remove_entry(name: str, repository: Path) -> tuple[Path, ...]:
     Raises:
         StorageError: there is no such entry, or it is not ours.
     """
-    folder = repository / generator_model(check_name(name))
-    if not folder.is_dir() or _existing(folder) is None:
-        known = ", ".join(entry.name for entry in list_entries(repository)) or "none"
-        raise StorageError(f"model '{name}': no entry in '{repository}'; entries there: {known}.")
-    _check_ensemble(name, repository)
-    folders = [repository / model for model in reversed(_models(name)) if (repository / model).is_dir()]
+    folders = [repository / model for model in reversed(find_entry(name, repository).models)]
     with storage_errors(repository):
         aside = Path(tempfile.mkdtemp(prefix=f".{repository.name}-", dir=repository.resolve().parent))
         for folder in folders:
             folder.rename(aside / folder.name)  # gone from Triton's sight in one step
         shutil.rmtree(aside)
     return tuple(folders)
+
+
+def _entry(name: str, artifact: Path, repository: Path) -> Entry:
+    models = tuple(model for model in _models(name) if (repository / model).is_dir())
+    return Entry(name, models, artifact, (artifact / MANIFEST).is_file())
 
 
 def _models(name: str) -> tuple[str, ...]:
@@ -100,7 +115,7 @@ def _texts(name: str, artifact: Path, repository: Path, serving: ServingConfig) 
         entry = ModelEntry(role=role, artifact=path, serving=serving)
         yield (
             model,
-            {"1/model.json": entry.to_json(), "config.pbtxt": render_role(name, role, _instances(role, serving))},
+            {_MODEL_JSON: entry.to_json(), "config.pbtxt": render_role(name, role, _instances(role, serving))},
         )
     yield name, {_KEEP: "", "config.pbtxt": render_ensemble(name)}
 
@@ -130,7 +145,7 @@ def _existing(folder: Path) -> ModelEntry | None:
     """The entry that stands there, if it is one of ours."""
     if not folder.exists():
         return None
-    file = folder / "1" / "model.json"
+    file = folder / _MODEL_JSON
     if not file.is_file():
         raise StorageError(f"folder '{folder}': it exists and is no entry of ours; remove it or choose another name.")
     try:

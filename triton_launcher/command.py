@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import python_llm
-from python_llm.settings import CONTROL_SECRET_VARIABLE
+from python_llm.settings import ADMIN_KEY_HEADER, CONTROL_SECRET_VARIABLE
 from triton_launcher.discovery import Triton
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.options import ServeOptions
 from triton_launcher.ports import is_loopback
 from triton_launcher.processes import MARKER_VARIABLE
 
-__all__ = ["ADMIN_HEADER", "Secrets", "build_command", "build_environment", "our_backend"]
+__all__ = ["Secrets", "build_command", "build_environment", "our_backend"]
 
-ADMIN_HEADER = "triton-llm-admin-key"
 _RESTRICTED = "model-repository,shared-memory,trace,logging"
 
 
@@ -94,7 +93,7 @@ def _addresses(options: ServeOptions) -> list[tuple[str, str]]:
 def _restrictions(host: str, key: str) -> list[tuple[str, str]]:
     if is_loopback(host):
         return []
-    value = f"{_RESTRICTED}:{ADMIN_HEADER}={key}"
+    value = f"{_RESTRICTED}:{ADMIN_KEY_HEADER}={key}"
     return [("http-restricted-api", value), ("grpc-restricted-protocol", value)]
 
 

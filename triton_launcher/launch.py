@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from python_llm.settings import ADMIN_KEY_VARIABLE
 from triton_launcher import command
 from triton_launcher.control import Control
 from triton_launcher.discovery import Triton
@@ -21,9 +22,8 @@ from triton_launcher.server import TritonServer
 from triton_launcher.stop import Latch
 from triton_launcher.triton_api import ModelState, TritonApi
 
-__all__ = ["ADMIN_KEY_VARIABLE", "Launch", "Running", "draw_admin_key"]
+__all__ = ["Launch", "Running", "draw_admin_key"]
 
-ADMIN_KEY_VARIABLE = "TRITON_LLM_ADMIN_KEY"
 _LOOK_SECONDS = 0.1
 
 

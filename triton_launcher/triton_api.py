@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from triton_launcher.command import ADMIN_HEADER
+from python_llm.settings import ADMIN_KEY_HEADER
 
 __all__ = ["ModelState", "TritonApi"]
 
@@ -44,7 +44,7 @@ class TritonApi:
 
     def __init__(self, host: str, port: int, admin_key: str = "", timeout: float = 5.0) -> None:
         self._address = (host, port)
-        self._headers = {ADMIN_HEADER: admin_key} if admin_key else {}
+        self._headers = {ADMIN_KEY_HEADER: admin_key} if admin_key else {}
         self._timeout = timeout
 
     def is_ready(self) -> bool:

@@ -9,10 +9,21 @@ from typing import Literal
 
 from python_llm.records import RecordError, read_record
 
-__all__ = ["CONTROL_SECRET_VARIABLE", "ModelEntry", "Role", "ServingConfig"]
+__all__ = [
+    "ADMIN_KEY_HEADER",
+    "ADMIN_KEY_VARIABLE",
+    "CONTROL_SECRET_VARIABLE",
+    "ModelEntry",
+    "Role",
+    "ServingConfig",
+]
 
 # The launcher draws a secret at each start and hands it to the backend in this environment variable.
 CONTROL_SECRET_VARIABLE = "TRITON_LLM_CONTROL_SECRET"
+
+# Triton's administrative APIs want this key in this header where the launcher listens beyond loopback.
+ADMIN_KEY_HEADER = "triton-llm-admin-key"
+ADMIN_KEY_VARIABLE = "TRITON_LLM_ADMIN_KEY"
 
 KvPrecision = Literal["u8", "f16", "f32"]
 InferencePrecision = Literal["auto", "f32"]

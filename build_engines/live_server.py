@@ -1,0 +1,127 @@
+"""A running Triton's explicit model control, over HTTP: load, unload, and wait for what was asked.
+
+Triton answers an unload at once and finishes the model's running requests; the model is UNLOADING meanwhile. It
+stays so for ever where Triton lost count of its requests (2.50 does when clients leave an ensemble mid-stream).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from build_engines.errors import LiveFailure
+from python_llm.errors import CallerMistake
+from python_llm.settings import ADMIN_KEY_HEADER, ADMIN_KEY_VARIABLE
+
+__all__ = ["LiveServer"]
+
+_LOOK_SECONDS = 0.1
+_ANSWER_SECONDS = 30.0  # for calls that Triton answers at once
+_FORBIDDEN = (401, 403)
+_GONE = ("UNAVAILABLE", "")
+_NO_SUCH_FOLDER = "failed to poll from model repository"
+
+
+class LiveServer:
+    """The Triton at ``url`` (http://host:port). ``admin_key`` opens its model control where that is restricted."""
+
+    def __init__(self, url: str, admin_key: str = "") -> None:
+        if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+            raise CallerMistake(f"url '{url}': it must be http://host:port, Triton's HTTP address.")
+        self.url = url.rstrip("/")
+        self._headers = {ADMIN_KEY_HEADER: admin_key} if admin_key else {}
+
+    def states(self) -> Mapping[str, str]:
+        """Triton's word for each model it knows: READY, LOADING, UNLOADING, UNAVAILABLE; empty: never loaded."""
+        found: dict[str, str] = {}
+        for row in json.loads(self._post("/v2/repository/index", _ANSWER_SECONDS) or "[]"):
+            if found.get(row["name"]) != "READY":  # any version
+                found[row["name"]] = row.get("state", "")
+        return found
+
+    def load(self, models: Sequence[str], wait_seconds: float) -> None:
+        """Load in order and wait until all are ready. When one fails, those that were not there before go again.
+
+        Raises:
+            LiveFailure: the server refuses, a model does not load, or ``wait_seconds`` passed.
+        """
+        before = {model for model, state in self.states().items() if state == "READY"}
+        loaded: list[str] = []
+        try:
+            for model in models:
+                self._control(model, "load", wait_seconds)
+                loaded.append(model)
+            late = self._await(models, lambda state: state == "READY", wait_seconds)
+            if late:
+                raise LiveFailure(f"{_named(late)} at '{self.url}': not READY after {wait_seconds:g} s; see its log.")
+        except LiveFailure:
+            with suppress(LiveFailure):
+                self.unload([model for model in reversed(loaded) if model not in before], 0.0)
+            raise
+
+    def unload(self, models: Iterable[str], wait_seconds: float) -> Mapping[str, str]:
+        """Unload in order; their running requests finish. Returns those still there after ``wait_seconds``."""
+        states = self.states()
+        there = [model for model in models if states.get(model, "") not in _GONE]
+        for model in there:
+            self._control(model, "unload", _ANSWER_SECONDS)
+        return self._await(there, lambda state: state in _GONE, wait_seconds)
+
+    def _await(self, models: Iterable[str], holds: Callable[[str], bool], wait_seconds: float) -> Mapping[str, str]:
+        """Until it holds for each; returns the states of those for which it does not."""
+        deadline = time.monotonic() + wait_seconds
+        wanted = list(models)
+        while True:
+            states = self.states()
+            late = {model: states.get(model, "") for model in wanted if not holds(states.get(model, ""))}
+            if not late or time.monotonic() >= deadline:
+                return late
+            time.sleep(_LOOK_SECONDS)
+
+    def _control(self, model: str, action: str, seconds: float) -> None:
+        try:
+            self._post(f"/v2/repository/models/{urllib.parse.quote(model)}/{action}", seconds)
+        except LiveFailure as error:
+            remedy = ""
+            if _NO_SUCH_FOLDER in str(error):
+                remedy = " It serves another model repository: name that with --repository, or leave --url out."
+            raise LiveFailure(f"{action} of '{model}': {error}{remedy}") from error
+
+    def _post(self, path: str, seconds: float) -> str:
+        request = urllib.request.Request(self.url + path, b"{}", self._headers, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=seconds) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                message = _message(error.read())
+            if error.code in _FORBIDDEN:
+                raise CallerMistake(
+                    f"server '{self.url}': it wants its administrative key; put the key of its admin.key file into "
+                    f"{ADMIN_KEY_VARIABLE} or name the file with --admin-key-file."
+                ) from error
+            raise LiveFailure(f"server '{self.url}' answers {error.code}: {message}") from error
+        except (OSError, http.client.HTTPException) as error:
+            cause = getattr(error, "reason", None) or error
+            raise LiveFailure(
+                f"server '{self.url}': {cause}; a Triton must listen there: start one with 'triton-llm serve'."
+            ) from error
+
+
+def _named(models: Iterable[str]) -> str:
+    return "model " + ", ".join(f"'{model}'" for model in models)
+
+
+def _message(body: bytes) -> str:
+    try:
+        found: Any = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        found = body.decode(errors="replace").strip()
+    return str(found)

@@ -1,0 +1,194 @@
+"""``triton-llm repo --url`` against a small real HTTP server that keeps models as Triton's model control does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from build_engines.errors import LiveFailure
+from build_engines.live_server import LiveServer
+from echo_artifact import make_echo_artifact
+from python_llm.errors import CallerMistake
+from python_llm.settings import ADMIN_KEY_HEADER, ADMIN_KEY_VARIABLE
+from triton_llm.cli import main
+
+MODELS = ["m-tokenizer", "m-generator", "m-detokenizer", "m"]
+
+
+class ModelControl:
+    """What Triton would hold: folders of its repository and their states, and the calls in order."""
+
+    def __init__(self, repository: Path) -> None:
+        self.repository = repository
+        self.states: dict[str, str] = {}
+        self.calls: list[str] = []
+        self.key = ""
+        self.broken: set[str] = set()  # do not load
+        self.leaking: set[str] = set()  # stay UNLOADING
+        self.url = ""
+
+    def answer(self, path: str, key: str) -> tuple[int, object]:
+        if self.key and key != self.key:
+            return 403, {"error": "This API is restricted, expecting header 'triton-llm-admin-key'"}
+        if path == "/v2/repository/index":
+            folders = {folder.name: "" for folder in self.repository.glob("*")}
+            return 200, [{"name": n, **({"state": s} if s else {})} for n, s in (folders | self.states).items()]
+        model, action = path.removeprefix("/v2/repository/models/").split("/")
+        self.calls.append(f"{action} {model}")
+        if action == "unload":
+            self.states[model] = "UNLOADING" if model in self.leaking else "UNAVAILABLE"
+            return 200, {}
+        if not (self.repository / model).is_dir():
+            return 500, {"error": f"failed to load '{model}', failed to poll from model repository"}
+        if model in self.broken:
+            return 400, {"error": f"load failed for model '{model}': no memory"}
+        self.states[model] = "READY"
+        return 200, {}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return tmp_path / "model_repository"
+
+
+@pytest.fixture
+def triton(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelControl]:
+    monkeypatch.delenv(ADMIN_KEY_VARIABLE, raising=False)
+    control = ModelControl(repository)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            status, body = control.answer(self.path, self.headers.get(ADMIN_KEY_HEADER, ""))
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        control.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield control
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def artifact(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_echo_artifact(tmp_path_factory.mktemp("artifact") / "echo", tiny)
+
+
+def repo(*arguments: object) -> int:
+    return main(["repo", *map(str, arguments)])
+
+
+def test_add_loads_steps_first_and_remove_unloads_the_ensemble_first(
+    triton: ModelControl, repository: Path, artifact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--repository", repository, "--url", triton.url)
+    assert repo("add", "m", "--artifact", artifact, *where) == 0
+    assert triton.calls == [f"load {model}" for model in MODELS]
+    assert "loaded at" in capsys.readouterr().out
+    assert repo("list", *where, "--json") == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert entry["states"] == dict.fromkeys(MODELS, "READY")
+    assert (entry["artifact"], entry["present"]) == (str(artifact), True)
+    triton.calls.clear()
+    assert repo("remove", "m", *where, "--json") == 0
+    assert triton.calls == [f"unload {model}" for model in reversed(MODELS)]
+    assert json.loads(capsys.readouterr().out)["unloaded"] == triton.url
+    assert list(repository.iterdir()) == []
+
+
+def test_list_says_the_states_in_words(
+    triton: ModelControl, repository: Path, artifact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--repository", repository, "--url", triton.url)
+    assert repo("add", "m", "--artifact", artifact, "--repository", repository) == 0
+    capsys.readouterr()
+    assert repo("list", *where) == 0
+    assert capsys.readouterr().out == f"m  {artifact}  not loaded\n"
+    triton.states["m-generator"] = "UNLOADING"
+    assert repo("list", *where) == 0
+    assert "m-tokenizer: not loaded, m-generator: UNLOADING" in capsys.readouterr().out
+
+
+def test_a_model_that_does_not_load_takes_its_steps_with_it(
+    triton: ModelControl, repository: Path, artifact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    triton.broken = {"m-detokenizer"}
+    assert repo("add", "m", "--artifact", artifact, "--repository", repository, "--url", triton.url) == 1
+    assert triton.calls[-2:] == ["unload m-generator", "unload m-tokenizer"]
+    assert "load of 'm-detokenizer'" in (said := capsys.readouterr().err)
+    assert "no memory" in said
+    assert (repository / "m").is_dir()  # as without --url: the entry is right, the server is not
+
+
+def test_what_was_ready_before_a_failed_load_stays(triton: ModelControl, repository: Path) -> None:
+    for model in MODELS[:2]:
+        (repository / model).mkdir(parents=True)
+    triton.states["m-tokenizer"] = "READY"
+    triton.broken = {"m-generator"}
+    with pytest.raises(LiveFailure):
+        LiveServer(triton.url).load(MODELS[:2], 10.0)
+    assert triton.states["m-tokenizer"] == "READY"
+
+
+def test_an_unload_that_hangs_is_named_and_not_waited_for(
+    triton: ModelControl, repository: Path, artifact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--repository", repository, "--url", triton.url)
+    assert repo("add", "m", "--artifact", artifact, *where) == 0
+    triton.leaking = {"m-generator"}
+    assert repo("remove", "m", *where, "--wait-seconds", "0.2") == 1
+    assert "m-generator is UNLOADING" in (said := capsys.readouterr().err)
+    assert "restart the server" in said
+    assert list(repository.iterdir()) == []
+
+
+def test_a_server_of_another_repository_is_told_apart(
+    triton: ModelControl, tmp_path: Path, artifact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert repo("add", "m", "--artifact", artifact, "--repository", tmp_path / "other", "--url", triton.url) == 1
+    assert "another model repository" in capsys.readouterr().err
+
+
+def test_the_administrative_key_is_sent_and_asked_for(
+    triton: ModelControl, repository: Path, artifact: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    triton.key = "sesame"
+    command = ("add", "m", "--artifact", artifact, "--repository", repository, "--url", triton.url)
+    assert repo(*command) == 2
+    assert "--admin-key-file" in capsys.readouterr().err
+    (tmp_path / "admin.key").write_text("sesame\n")
+    assert repo(*command, "--admin-key-file", tmp_path / "admin.key") == 0
+    assert repo(*command, "--admin-key-file", tmp_path / "none") == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_the_key_may_come_from_the_environment(triton: ModelControl, monkeypatch: pytest.MonkeyPatch) -> None:
+    triton.key = "sesame"
+    monkeypatch.setenv(ADMIN_KEY_VARIABLE, "sesame")
+    assert repo("list", "--repository", triton.repository, "--url", triton.url) == 0
+
+
+def test_nobody_there_removes_nothing(repository: Path, artifact: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert repo("add", "m", "--artifact", artifact, "--repository", repository) == 0
+    assert repo("remove", "m", "--repository", repository, "--url", "http://127.0.0.1:9") == 1
+    assert "triton-llm serve" in capsys.readouterr().err
+    assert len(list(repository.iterdir())) == len(MODELS)
+
+
+def test_a_url_without_a_scheme_is_refused() -> None:
+    with pytest.raises(CallerMistake, match="http://host:port"):
+        LiveServer("127.0.0.1:8000")
