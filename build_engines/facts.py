@@ -9,6 +9,7 @@ from typing import Any
 
 from build_engines.errors import CheckpointError
 from build_engines.gguf_tokenizer import END_OF_TURN
+from build_engines.rope import check_rope, exact_context
 from python_llm.artifact import ModelFacts
 
 __all__ = ["end_token_ids", "read_facts"]
@@ -26,6 +27,7 @@ def read_facts(folder: Path) -> ModelFacts:
         config = AutoConfig.from_pretrained(str(folder), local_files_only=True)
     except (ValueError, KeyError, OSError, TypeError) as error:
         raise CheckpointError(f"checkpoint '{folder}': config.json cannot be used: {error}") from error
+    check_rope(folder, config)
     heads = int(_fact(folder, config, "num_attention_heads"))
     hidden = int(_fact(folder, config, "hidden_size"))
     return ModelFacts(
@@ -36,7 +38,7 @@ def read_facts(folder: Path) -> ModelFacts:
         kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
         head_dim=int(getattr(config, "head_dim", None) or hidden // heads),
         vocab_size=int(_fact(folder, config, "vocab_size")),
-        context_length=int(_fact(folder, config, "max_position_embeddings")),
+        context_length=exact_context(config, int(_fact(folder, config, "max_position_embeddings"))),
         end_token_ids=end_token_ids(folder),
     )
 

@@ -46,7 +46,7 @@ class Builder(Protocol):
 
 def builder_names() -> tuple[str, ...]:
     """Engines that can be built here."""
-    own = {module.name for module in pkgutil.iter_modules(__path__)}
+    own = {module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")}
     return tuple(sorted(own | {point.name for point in entry_points(group=_GROUP)}))
 
 

@@ -30,6 +30,7 @@ class OpenvinoBuilder:
     has_limits = False
 
     def check(self, folder: Path, config: Mapping[str, Any]) -> None:
+        _refuse_inexact(folder, config)
         with _quiet():
             import optimum.exporters.openvino  # noqa: F401  (registers what can be exported)
             from optimum.exporters.tasks import TasksManager
@@ -55,12 +56,20 @@ class OpenvinoBuilder:
             return _compress(scratch / "export" / _IR, spec, output / _IR)
 
     def verify(self, output: Path, vocab_size: int) -> None:
+        from build_engines.builders._paged_form import TOLERANCE, paged_difference
+
         try:
-            found = _forward(output / _IR)
+            found, difference = paged_difference(output / _IR)
         except RuntimeError as error:  # whatever OpenVINO raises
             raise BuildFailure(f"engine '{output / _IR}': its paged form does not run ({error}).") from error
         if found != vocab_size:
             raise BuildFailure(f"engine '{output / _IR}': {found} logits, the checkpoint's vocabulary is {vocab_size}.")
+        if not difference <= TOLERANCE:
+            raise BuildFailure(
+                f"engine '{output / _IR}': the logits of its paged form differ from the model's by {difference:.2g} of "
+                f"the largest, at most {TOLERANCE} is rounding; the paged transformation loses a part of this "
+                "architecture: choose a model of another one."
+            )
 
 
 BUILDER = OpenvinoBuilder()
@@ -81,6 +90,18 @@ def choose_group_size(input_sizes: set[int], wanted: int, subject: str) -> int:
         f"group_size {tried}: no such group divides the matrices of '{subject}', whose input sizes include "
         f"{', '.join(map(str, odd[:4]))}; choose quant int8" + (", or another group size." if wanted else ".")
     )
+
+
+def _refuse_inexact(folder: Path, config: Mapping[str, Any]) -> None:
+    """What would be compiled without an error, and wrongly."""
+    kind = config.get("model_type")
+    if kind == "mpt":
+        lost = "architecture 'mpt': the paged transformation loses its position bias (ALiBi)"
+    elif (cap := config.get("attn_logit_softcapping", 50.0 if kind == "gemma2" else None)) is not None:
+        lost = f"attn_logit_softcapping {cap} (as in Gemma 2): the export has no soft-cap inside attention"
+    else:
+        return
+    raise CheckpointError(f"checkpoint '{folder}': {lost}, so its logits would be wrong; choose another model.")
 
 
 def _export(folder: Path, output: Path) -> None:
@@ -113,7 +134,9 @@ def _compress(source: Path, spec: EngineSpec, target: Path) -> dict[str, Any]:
     import nncf
     import openvino
 
-    model = openvino.Core().read_model(source)
+    from build_engines.builders._paged_form import core
+
+    model = core().read_model(source)
     record: dict[str, Any] = {"weights": spec.quant, "format": OpenvinoBuilder.formats[spec.quant]}
     if spec.quant == "int8":
         model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_ASYM)
@@ -158,44 +181,6 @@ def _float_format(model: Any) -> str:
             name = node.get_element_type().get_type_name()
             elements[name] = elements.get(name, 0) + math.prod(node.shape)
     return max(elements, key=lambda name: elements[name], default="unknown")
-
-
-def _forward(ir: Path) -> int:
-    """One token through the paged form, as the engine will run it; returns the width of the logits."""
-    import numpy as np
-    import openvino
-    from openvino._offline_transformations import paged_attention_transformation
-
-    core = openvino.Core()
-    model = core.read_model(ir)
-    paged_attention_transformation(model)
-    compiled = core.compile_model(model, "CPU", {"PERFORMANCE_HINT": "LATENCY"})
-    request = compiled.create_infer_request()
-    given = {
-        "input_ids": np.array([1], np.int64),
-        "position_ids": np.array([0], np.int64),
-        "past_lens": np.array([0], np.int32),
-        "subsequence_begins": np.array([0, 1], np.int32),
-        "block_indices": np.array([0], np.int32),
-        "block_indices_begins": np.array([0, 1], np.int32),
-        "max_context_len": np.array(1, np.int32),
-    }
-    for port in compiled.inputs:
-        name = port.any_name
-        request.set_tensor(port, openvino.Tensor(given[name]) if name in given else _one_block(port))
-    request.infer()
-    logits = request.get_output_tensor(0).data
-    if not np.isfinite(logits).all():
-        raise RuntimeError("the logits of one token are not finite")
-    return int(logits.shape[-1])
-
-
-def _one_block(port: Any) -> Any:
-    """A KV tensor of one block: its first dimension is open, the others are the plugin's."""
-    import openvino
-
-    shape = [1 if dimension.is_dynamic else dimension.get_length() for dimension in port.partial_shape]
-    return openvino.Tensor(port.element_type, openvino.Shape(shape))
 
 
 @contextmanager

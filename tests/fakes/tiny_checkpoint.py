@@ -50,10 +50,12 @@ def make_tiny_checkpoint(
     context: int = 2048,
     dtype: str = "float32",
     seed: int = 0,
+    **options: Any,
 ) -> Path:
     """Write a checkpoint that AutoModelForCausalLM and AutoTokenizer load, and return ``folder``.
 
-    The same arguments give the same bytes. ``architecture`` is a transformers model type.
+    The same arguments give the same bytes. ``architecture`` is a transformers model type; ``options`` go into its
+    configuration.
     """
     folder.mkdir(parents=True, exist_ok=True)
     eos = _write_tokenizer(folder, vocab_size, context)
@@ -74,6 +76,7 @@ def make_tiny_checkpoint(
             "eos_token_id": eos["<|im_end|>"],
             "pad_token_id": eos["<|endoftext|>"],
             "tie_word_embeddings": False,
+            **options,
         },
     )
     generation = {"bos_token_id": eos["<|im_start|>"], "eos_token_id": [eos["<|im_end|>"], eos["<|endoftext|>"]]}
