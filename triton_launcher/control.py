@@ -14,9 +14,6 @@ from python_llm.errors import ServeError, parse_error
 
 __all__ = ["Control", "NoAnswer", "Status"]
 
-# With one stream per request, this makes Triton answer errors with a status of their own.
-_METADATA = (("triton_grpc_error", "true"),)
-
 
 class NoAnswer(Exception):
     """The control request got no answer in time, or an answer that is none; the text says which."""
@@ -65,17 +62,18 @@ class Control:
 
     def ask(self, model: str, operation: str, timeout: float) -> Mapping[str, Any]:
         """Send one control request and return the JSON object it is answered with."""
-        request, found = self._request(model, operation), None
+        request, found, refusal = self._request(model, operation), None, ""
         try:
             # Read to the end: leaving a call in the moment it ends costs Triton its count of requests in flight.
-            for answer in self._service.ModelStreamInfer(iter([request]), timeout=timeout, metadata=_METADATA):
-                if answer.error_message:
-                    raise _error(answer.error_message)
+            for answer in self._service.ModelStreamInfer(iter([request]), timeout=timeout):
+                refusal = refusal or answer.error_message
                 found = found or _text_output(answer.infer_response)
         except grpc.RpcError as error:
             raise _error(f"{error.code().name}: {error.details()}") from error
         except ValueError as error:  # grpc's word for a channel that was closed
             raise NoAnswer(str(error)) from error
+        if refusal:
+            raise _error(refusal)
         if found is not None:
             return _object(found, model, operation)
         raise NoAnswer(f"'{operation}' to '{model}': the stream ended without an answer")

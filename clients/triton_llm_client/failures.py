@@ -74,13 +74,19 @@ BY_HTTP_STATUS: Mapping[int, tuple[type[ServeError], str]] = {
 
 # What Triton 2.50 says of a model it does not have, with INVALID_ARGUMENT, UNAVAILABLE or status 400.
 _UNKNOWN_MODEL = ("unknown model", "is not found")
+# What it says when the backend's process is gone; of other texts without a head, Triton's core refused the request.
+_DEAD_BACKEND = ("Stub process", "stub process", "unhealthy")
 # Triton's generate routes count a list of numbers wrongly where the tensor's length is free (2.50; texts are fine).
 _NUMBER_LIST = "Shape does not match true shape of 'data' field"
 
 
 def from_message(message: str) -> ServeError:
     """Type an error of which only the text is known."""
-    return parse_error(message) or _unknown_model(message) or EngineFailure("unknown", message)
+    typed = parse_error(message) or _unknown_model(message)
+    if typed is not None:
+        return typed
+    ours = any(sign in message for sign in _DEAD_BACKEND)
+    return EngineFailure("internal", message) if ours else InvalidRequest("refused_by_triton", message)
 
 
 def from_grpc(url: str, status: str, details: str) -> ServeError:

@@ -22,8 +22,6 @@ from triton_llm_client.transport import Call
 __all__ = ["GrpcTransport"]
 
 _SERVICE = "/inference.GRPCInferenceService/"
-# With this and one request a stream, Triton ends a failed stream with its real status code.
-_METADATA = (("triton_grpc_error", "true"),)
 _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
@@ -44,16 +42,26 @@ class GrpcTransport:
     async def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
         request = self._request(call)
         self._connect()
-        stream = self._stream_infer(request, metadata=_METADATA)
+        # Errors come as messages in the stream. Triton 2.50 also offers status codes (metadata triton_grpc_error), and
+        # dies of it: a segmentation fault within a few refused requests.
+        stream = self._stream_infer(request)
+        ended, error = False, None
         try:
+            # Read to the end: a call cancelled in the moment it ends costs Triton its count of requests in flight.
             while (response := await stream.read()) is not grpc.aio.EOF:
                 if response.error_message:
-                    raise from_message(response.error_message)
-                yield _chunk(response.infer_response)
-        except grpc.aio.AioRpcError as error:
-            raise from_grpc(self.url, error.code().name, error.details() or "") from error
+                    error = error or from_message(response.error_message)
+                elif error is None:
+                    yield _chunk(response.infer_response)
+            ended = True
+        except grpc.aio.AioRpcError as failure:
+            ended, error = True, from_grpc(self.url, failure.code().name, failure.details() or "")
+            raise error from failure
         finally:
-            stream.cancel()
+            if not ended:
+                stream.cancel()
+        if error is not None:
+            raise error
 
     async def ready(self, model: str) -> bool:
         self._connect()

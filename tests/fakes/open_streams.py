@@ -41,7 +41,9 @@ def grpc_stream(server: ServerUnderTest, model: str, prompt: str, max_tokens: in
     _add(request, "stream", "BOOL", "bool_contents", True)
     with grpc.insecure_channel(server.grpc_url) as channel:
         service = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        for answer in service.ModelStreamInfer(iter([request]), metadata=(("triton_grpc_error", "true"),)):
+        for answer in service.ModelStreamInfer(iter([request])):
+            if answer.error_message:
+                raise RuntimeError(answer.error_message)
             names = [output.name for output in answer.infer_response.outputs]
             if "text_output" in names:
                 yield answer.infer_response.raw_output_contents[names.index("text_output")][4:].decode()

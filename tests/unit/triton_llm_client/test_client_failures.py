@@ -55,8 +55,9 @@ def test_http_statuses(status: int, message: str, kind: type[ServeError], reason
     assert (type(error), error.reason) == (kind, reason)
 
 
-def test_a_bare_message_is_an_engine_failure() -> None:
-    assert type(from_message("odd")) is EngineFailure
+def test_a_bare_message_is_tritons_refusal_unless_the_backend_died() -> None:
+    assert type(from_message("unexpected inference input 'x'")) is InvalidRequest
+    assert type(from_message("Stub process 'x_0_0' is not healthy.")) is EngineFailure
     assert type(from_message("[INVALID_ARG x] y")) is InvalidRequest
 
 

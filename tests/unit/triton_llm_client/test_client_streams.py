@@ -33,7 +33,7 @@ def test_chunks_arrive_typed_and_in_order(url: str) -> None:
     assert chunks[-1] == Chunk(" \u2028x", (3,), 0, "length", 7, 4, 2**64 - 1)
 
 
-def test_the_stream_names_the_generator_and_asks_for_deltas_and_status_codes(triton: Any) -> None:
+def test_the_stream_names_the_generator_and_asks_for_deltas(triton: Any) -> None:
     with Client(triton.grpc_url) as client:
         list(client.stream([1, 2, 3], GenerateParams(max_tokens=4, temperature=0.5, seed=2**63), request_id="mine"))
     assert triton.requests == [
@@ -43,7 +43,7 @@ def test_the_stream_names_the_generator_and_asks_for_deltas_and_status_codes(tri
             "inputs": {"input_ids": [1, 2, 3], "max_tokens": 4, "temperature": 0.5, "seed": 2**63, "stream": True},
         }
     ]
-    assert triton.metadata["triton_grpc_error"] == "true"
+    assert "triton_grpc_error" not in triton.metadata  # Triton 2.50 dies of it
 
 
 def test_generate_without_a_callback_asks_for_one_response(url: str, triton: Any) -> None:
