@@ -108,7 +108,9 @@ class Manifest:
     quality: Mapping[str, Any] | None = None
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+        """The file's text. ``seal`` is the sha256 of everything else, so that an edit of the manifest shows."""
+        record = asdict(self)
+        return json.dumps({**record, "seal": _seal(record)}, indent=2, sort_keys=True) + "\n"
 
 
 @dataclass(frozen=True)
@@ -197,9 +199,18 @@ def _read_manifest(path: Path) -> Manifest:
             raise RecordError(
                 f"schema {data.get('schema')!r}, this version reads schema {SCHEMA}; build it again with --force."
             )
-        return read_record(Manifest, data, MANIFEST)
+        seal = data.pop("seal", None) if isinstance(data, dict) else None
+        manifest = read_record(Manifest, data, MANIFEST)
+        if seal != _seal(data):
+            raise RecordError("it does not bear its own seal: it was edited; build it again with --force (FORCE=1).")
+        return manifest
     except (OSError, ValueError, RecordError) as error:
-        raise ArtifactError(f"artifact '{path}': {error}") from error
+        remedy = "" if isinstance(error, RecordError) else "; build it again with --force (FORCE=1)."
+        raise ArtifactError(f"artifact '{path}', {MANIFEST}: {error}{remedy}") from error
+
+
+def _seal(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:

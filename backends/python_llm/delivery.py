@@ -18,6 +18,7 @@ from python_llm.session import Session
 __all__ = ["Delivery"]
 
 _UNPACED = 2  # responses of a round that cost too little to wait for
+_LONGEST_WAIT_SECONDS = 0.15  # on a busy machine a round takes long; its streams must not crawl
 
 Handler = Callable[[Session, list[Event]], None]
 
@@ -76,7 +77,8 @@ class Delivery:
         if len(sessions) <= _UNPACED:
             return
         end = self._clock()
-        self._next_round = max(self._next_round, end) + (end - begin) * (1.0 / self._share - 1.0)
+        wait = min((end - begin) * (1.0 / self._share - 1.0), _LONGEST_WAIT_SECONDS)
+        self._next_round = max(self._next_round, end + wait)
 
 
 class _Sink:

@@ -10,7 +10,7 @@ import pytest
 from tritonclient.grpc import InferenceServerClient, InferInput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from python_llm.errors import InvalidRequest
+from python_llm.errors import InvalidRequest, NotFound
 from server_under_test import ServerUnderTest
 from triton_llm_client import Client, GenerateParams
 
@@ -20,7 +20,7 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"max_tokens": 4}, "one_prompt"),
     ({"text_input": "x", "max_tokens": 0}, "max_tokens_too_small"),
     ({"text_input": "x", "max_tokens": 4000}, "max_tokens_too_large"),
-    ({"text_input": "a b " * 200_000}, "prompt_too_long"),
+    ({"text_input": "hello " * 2_000_000}, "prompt_too_long"),  # 12 MB: more than Triton's usual stacks hold
     ({"input_ids": [-1]}, "id_out_of_vocabulary"),
     ({"text_input": "x", "temperature": -0.5}, "temperature_out_of_range"),
     ({"text_input": "x", "top_p": 1.5}, "top_p_out_of_range"),
@@ -48,6 +48,18 @@ def test_bad_input_over_grpc_is_a_typed_error(tiny_server: ServerUnderTest) -> N
                 client.generate(ids)
             assert caught.value.reason == reason
         assert client.generate("x", GenerateParams(max_tokens=4, ignore_eos=True)).finish_reason == "length"
+
+
+def test_many_refusals_leave_the_server_standing(tiny_server: ServerUnderTest) -> None:
+    before = tiny_server.ready()[1]["restarts"]
+    with Client(tiny_server.grpc_url, model="tiny") as client, Client(tiny_server.grpc_url, model="none") as nobody:
+        for _ in range(40):
+            with pytest.raises(InvalidRequest):
+                client.generate("x", GenerateParams(max_tokens=0))
+            with pytest.raises(NotFound):
+                nobody.generate("x")
+        assert client.generate("x", GenerateParams(max_tokens=2, ignore_eos=True)).finish_reason == "length"
+    assert tiny_server.ready() == (200, {**tiny_server.ready()[1], "restarts": before})
 
 
 def test_text_that_is_no_utf8(tiny_server: ServerUnderTest) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from python_llm.artifact import (
     Source,
     sha256_of,
 )
-from python_llm.records import read_record
 
 CONTENT = bytes(range(256)) * 8
 
@@ -90,7 +89,19 @@ def test_a_whole_artifact_opens(folder: Path) -> None:
 
 def test_a_manifest_written_and_read_is_the_same(folder: Path) -> None:
     manifest = replace(manifest_of(folder), limits=Limits(1, 2, 3, 4), quality={"perplexity": 1.5}, tp=2)
-    assert read_record(Manifest, json.loads(manifest.to_json()), "manifest") == manifest
+    (folder / MANIFEST).write_text(manifest.to_json(), "utf-8")
+    assert Artifact.open(folder).manifest == manifest
+
+
+def test_an_edited_manifest_is_refused(folder: Path) -> None:
+    text = (folder / MANIFEST).read_text("utf-8")
+    (folder / MANIFEST).write_text(text.replace('"layers": 2', '"layers": 3'), "utf-8")
+    assert text != (folder / MANIFEST).read_text("utf-8")
+    with pytest.raises(ArtifactError, match=r"artifact.json.*seal.*edited.*--force"):
+        Artifact.open(folder)
+    (folder / MANIFEST).write_text("{broken", "utf-8")
+    with pytest.raises(ArtifactError, match=r"artifact.json.*line 1.*--force"):
+        Artifact.open(folder)
 
 
 def _edit_byte(folder: Path) -> None:
@@ -219,13 +230,9 @@ def test_a_new_manifest_does_not_believe_the_old_cache(folder: Path) -> None:
     Artifact.open(folder)
     manifest = manifest_of(folder)
     wrong = {**manifest.files, "weights.bin": FileRecord(len(CONTENT), "0" * 64)}
-    (folder / MANIFEST).write_text(json.dumps({**asdict(manifest), "files": _plain(wrong)}), "utf-8")
+    (folder / MANIFEST).write_text(replace(manifest, files=wrong).to_json(), "utf-8")
     with pytest.raises(ArtifactError, match="sha256"):
         Artifact.open(folder)
-
-
-def _plain(files: dict[str, FileRecord]) -> dict[str, Any]:
-    return {name: asdict(record) for name, record in files.items()}
 
 
 @pytest.mark.parametrize("torn", ["", "[]", '{"weights.bin": 3}', '{"weights.bin"', "null"])
