@@ -21,7 +21,7 @@ BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --engine $(ENGINE) -
 	$(if $(MAX_BATCH_SIZE),--max-batch-size $(MAX_BATCH_SIZE)) $(if $(MAX_INPUT_LEN),--max-input-len $(MAX_INPUT_LEN)) \
 	$(if $(MAX_SEQ_LEN),--max-seq-len $(MAX_SEQ_LEN)) $(if $(MAX_NUM_TOKENS),--max-num-tokens $(MAX_NUM_TOKENS))
 
-.PHONY: help setup serve test test-unit test-server lint format build-engine repository chat generate bench clean
+.PHONY: help setup serve test test-unit test-server lint format build-engine repository chat generate bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -69,11 +69,14 @@ test-server: setup ## the server ring: a real tritonserver
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy triton_llm build_engines backends/python_llm triton_launcher clients/triton_llm_client tests
+	$(BIN)/mypy triton_llm build_engines backends/python_llm triton_launcher clients/triton_llm_client tests docs/generate.py
 
 format: setup ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: setup ## write the pages that are made from code
+	$(BIN)/python docs/generate.py
 
 clean: ## remove what was built here (not the engines)
 	rm -rf $(VENV) run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -62,7 +62,7 @@ def storage_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = _REMEDIES.get(error.errno or 0)
-        if remedy is None:
+        if error.errno is None:
             raise
+        remedy = _REMEDIES.get(error.errno, "choose another folder")
         raise StorageError(f"folder '{error.filename or folder}': {error.strerror}; {remedy}.") from error

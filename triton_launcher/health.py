@@ -101,7 +101,10 @@ def _handler(health: Health) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(text)
+            if self.command != "HEAD":
+                self.wfile.write(text)
+
+        do_HEAD = do_GET  # balancers often probe with it
 
         def log_message(self, format: str, *arguments: object) -> None:
             """Probes come every few seconds: say nothing."""

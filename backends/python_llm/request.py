@@ -69,6 +69,6 @@ def read_parameters(text: str, contract: RoleContract) -> Mapping[str, Any]:
     for name in parameters:
         if name not in STANDARD_PARAMETERS:
             close = difflib.get_close_matches(name, [row.name for row in contract.inputs], n=1)
-            remedy = f"did you mean '{close[0]}'?" if close else "see the table of inputs in the docs."
+            remedy = f"did you mean '{close[0]}'?" if close else "docs/tensors.md lists them."
             raise InvalidRequest("unknown_parameter", f"parameter '{name}': this model has no such input; {remedy}")
     return parameters

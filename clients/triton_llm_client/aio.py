@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 from types import TracebackType
 
 from python_llm.contract import ENSEMBLE, GENERATOR, generator_model
-from python_llm.errors import ServeError
+from python_llm.errors import InvalidRequest, ServeError
 from triton_llm_client.params import GenerateParams, Prompt, prompt_tensors
 from triton_llm_client.results import Chunk, Collector, Completion
 from triton_llm_client.transport import DEFAULT_GRPC_PORT, Call, Transport, open_transport
@@ -118,6 +118,10 @@ class AsyncClient:
         await self.close()
 
     def _call(self, prompt: Prompt, params: GenerateParams, request_id: str | None, *, stream: bool) -> Call:
+        if not isinstance(params, GenerateParams):
+            raise InvalidRequest("invalid_params", f"params of type {type(params).__name__}: use GenerateParams(…).")
+        if request_id is not None and not isinstance(request_id, str):
+            raise InvalidRequest("invalid_request_id", f"request_id {request_id!r}: it must be text.")
         tensors = {**prompt_tensors(prompt), **params.tensors()}
         request_id = request_id or new_request_id()
         if self._ensemble:

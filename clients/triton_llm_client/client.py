@@ -9,7 +9,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, TypeVar
 
-from python_llm.errors import RequestCancelled
+from python_llm.errors import InvalidRequest, RequestCancelled
 from triton_llm_client.aio import DEFAULT_MODEL, DEFAULT_URL, AsyncClient
 from triton_llm_client.params import GenerateParams, Prompt
 from triton_llm_client.results import Chunk, Completion
@@ -52,6 +52,7 @@ class Client:
         self, prompt: Prompt, params: GenerateParams = _ABSENT, *, request_id: str | None = None
     ) -> Generator[Chunk, None, None]:
         """Yield the answer's chunks as they come; leaving early (or ``close()``) cancels the request."""
+        self._check_open()
         chunks = self._client.stream(prompt, params, request_id=request_id)
         inbox: SimpleQueue[Chunk | _End] = SimpleQueue()
         pump = asyncio.run_coroutine_threadsafe(_pump(chunks, inbox), self._loop)
@@ -79,14 +80,17 @@ class Client:
         on_chunk: Callable[[Chunk], object] | None = None,
     ) -> Completion:
         """Return the whole answer; ``on_chunk`` is called on the client's own thread with each chunk."""
+        self._check_open()
         return self._wait(self._client.generate(prompt, params, request_id=request_id, on_chunk=on_chunk))
 
     def cancel(self, request_id: str) -> None:
         """See AsyncClient.cancel."""
+        self._check_open()
         self._wait(self._client.cancel(request_id))
 
     def ready(self) -> bool:
         """See AsyncClient.ready."""
+        self._check_open()
         return self._wait(self._client.ready())
 
     def close(self) -> None:
@@ -112,6 +116,10 @@ class Client:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await self._client.close()
+
+    def _check_open(self) -> None:
+        if self._loop.is_closed():
+            raise InvalidRequest("client_closed", f"client of '{self.url}': it is closed; make another.")
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)

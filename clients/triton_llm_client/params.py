@@ -52,6 +52,8 @@ class GenerateParams:
     def __post_init__(self) -> None:
         for name in self.more:
             _check_name(name)
+            if getattr(self, name, None) not in (None, ()):
+                raise InvalidRequest("given_twice", f"parameter '{name}': it stands in 'more' too; give it once.")
 
     def tensors(self) -> Tensors:
         """The parameters that are set, by tensor name; empty lists count as unset."""
@@ -69,6 +71,10 @@ def prompt_tensors(prompt: Prompt) -> Tensors:
         return {"text_input": (prompt,)}
     if isinstance(prompt, Mapping):
         return {"messages": (_json(prompt),)}
+    if isinstance(prompt, (bytes, bytearray)) or not isinstance(prompt, Sequence):
+        raise InvalidRequest(
+            "invalid_prompt", f"prompt of type {type(prompt).__name__}: it must be text, token ids or messages."
+        )
     if not len(prompt):
         raise InvalidRequest("empty_prompt", "prompt []: it must hold at least one token id or message; send one.")
     if isinstance(prompt[0], Mapping):

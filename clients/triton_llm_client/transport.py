@@ -61,6 +61,7 @@ def open_transport(url: str) -> Transport:
     address = rest.rstrip("/")
     if not address:
         raise CallerMistake(f"url '{url}': it names no host; write host:port or http://host:port.")
+    _check_port(url, address)
     if scheme in ("http", "https"):
         from triton_llm_client.http_transport import HttpTransport
 
@@ -70,3 +71,10 @@ def open_transport(url: str) -> Transport:
     from triton_llm_client.grpc_transport import GrpcTransport
 
     return GrpcTransport(address, tls=scheme == "grpcs")
+
+
+def _check_port(url: str, address: str) -> None:
+    """gRPC would take a port modulo 65536, and httpx fail late and in its own words."""
+    host, colon, port = address.split("/")[0].rpartition(":")
+    if colon and not host.endswith(":") and not port.endswith("]") and not (port.isdigit() and 0 < int(port) < 65536):
+        raise CallerMistake(f"url '{url}': port '{port}'; it must be a number from 1 to 65535.")

@@ -76,7 +76,7 @@ def test_bad_tensors_are_the_callers_mistake(tensor: Tensor, reason: str, words:
 
 @pytest.mark.parametrize(
     ("name", "nearest"),
-    [("max_token", "did you mean 'max_tokens'"), ("temprature", "'temperature'"), ("zzzz", "table of inputs")],
+    [("max_token", "did you mean 'max_tokens'"), ("temprature", "'temperature'"), ("zzzz", "docs/tensors.md")],
 )
 def test_a_misspelt_input_over_http_is_refused_with_the_nearest_name(name: str, nearest: str) -> None:
     with pytest.raises(InvalidRequest) as caught:

@@ -60,6 +60,13 @@ def test_a_model_that_is_missing_is_503_in_phase_ready(server: HealthServer, hea
     assert get(server, "/ready")[0] == 503
 
 
+def test_head_says_as_much_without_a_body(server: HealthServer) -> None:
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/live", method="HEAD")
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert (answer.status, answer.read()) == (200, b"")
+        assert int(answer.headers["Content-Length"]) > 0
+
+
 def test_unknown_paths_name_the_known_ones(server: HealthServer) -> None:
     status, body = get(server, "/metrics")
     assert status == 404
