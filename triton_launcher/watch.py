@@ -86,18 +86,23 @@ class Watch:
             return
         self._answered_at = now
         self.wanted |= {name for name, state in self.models.items() if state.ready}
-        self.wanted -= {name for name, state in self.models.items() if state.unloading or state.unloaded}
+        self.wanted = {name for name in self.wanted if self._stays(name)}
         unloading = [name for name, state in self.models.items() if state.unloading]
         self._unloading_since = {name: self._unloading_since.get(name, now) for name in unloading}
         self.probes.follow(self.generators())
         self._stubs |= self._running.server.stubs()
+
+    def _stays(self, name: str) -> bool:
+        """Not so a model that was unloaded; once its folder is gone as well, Triton does not name it any more."""
+        state = self.models.get(name)
+        return state is not None and not state.unloading and not state.unloaded
 
     def _dead_stub(self, gone: list[int]) -> str | None:
         """A stub may go with its model, or make way for the same instance of a reloaded one; else it died."""
         for pid in gone:
             stub = self._stubs.pop(pid)
             state = self.models.get(stub.model)
-            if stub not in self._stubs.values() and (state is None or state.ready):
+            if stub not in self._stubs.values() and state is not None and state.ready:
                 return f"the backend process of '{stub.model}' is gone"
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import grpc
@@ -33,7 +33,7 @@ def http_stream(server: ServerUnderTest, model: str, prompt: str, max_tokens: in
                 yield str(event["text_output"])
 
 
-def grpc_stream(server: ServerUnderTest, model: str, prompt: str, max_tokens: int) -> Iterator[str]:
+def grpc_stream(server: ServerUnderTest, model: str, prompt: str, max_tokens: int) -> Generator[str, None, None]:
     """The same over gRPC, one stream for the one request."""
     request = service_pb2.ModelInferRequest(model_name=model)
     _add(request, "text_input", "BYTES", "bytes_contents", prompt.encode())
