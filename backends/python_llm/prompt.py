@@ -49,7 +49,9 @@ class PromptReader:
             ) from error
         if fewest >= self._max_tokens:
             raise self.too_long(f"at least {fewest}")
-        return self._tokenizer.encode(text, special_tokens=special_tokens)
+        ids = self._tokenizer.encode(text, special_tokens=special_tokens)
+        # A tokenizer may name added tokens its model has no embedding for.
+        return ids if max(ids, default=0) < self._vocab_size else self.check_ids(ids, subject)
 
     def _render(self, text: str) -> str:
         template = self._tokenizer.template

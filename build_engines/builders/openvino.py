@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from build_engines.errors import BuildFailure, CheckpointError, SpecError
+from build_engines.errors import BuildFailure, CheckpointError, SpecError, StorageError
 from build_engines.progress import Progress
 from build_engines.spec import GROUP_SIZES, EngineSpec
 
@@ -111,17 +111,18 @@ def _export(folder: Path, output: Path) -> None:
 
     output.mkdir(parents=True, exist_ok=True)
     try:
-        main_export(
-            str(folder),
-            output=output,
-            task=_TASK,
-            framework="pt",
-            library_name="transformers",
-            local_files_only=True,
-            stateful=True,
-            convert_tokenizer=False,
-            ov_config=OVConfig(dtype="auto"),
-        )
+        with _full_disk(output):
+            main_export(
+                str(folder),
+                output=output,
+                task=_TASK,
+                framework="pt",
+                library_name="transformers",
+                local_files_only=True,
+                stateful=True,
+                convert_tokenizer=False,
+                ov_config=OVConfig(dtype="auto"),
+            )
     except (ValueError, RuntimeError, KeyError, AttributeError, NotImplementedError, ImportError) as error:
         raise CheckpointError(f"checkpoint '{folder}': the OpenVINO exporter refuses it: {error}") from error
     for file in output.iterdir():  # the tokenizer files are copied from the checkpoint, unchanged
@@ -148,8 +149,23 @@ def _compress(source: Path, spec: EngineSpec, target: Path) -> dict[str, Any]:
     else:
         record["format"] = _float_format(model)
     _forget_kv_precision(model)
-    openvino.save_model(model, target, compress_to_fp16=False)
+    with _full_disk(target.parent):
+        openvino.save_model(model, target, compress_to_fp16=False)
     return record
+
+
+@contextmanager
+def _full_disk(folder: Path) -> Iterator[None]:
+    """OpenVINO's writer says only that a stream broke."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "iostream" not in str(error):
+            raise
+        raise StorageError(
+            f"folder '{folder}': OpenVINO could not write its files ({error}); the disk is full or a limit was met: "
+            "free some space or choose another folder."
+        ) from error
 
 
 def _forget_kv_precision(model: Any) -> None:

@@ -43,6 +43,7 @@ def make_tiny_checkpoint(
     *,
     architecture: str = "llama",
     vocab_size: int = 512,
+    padded_vocab_size: int = 0,
     hidden_size: int = 64,
     layers: int = 2,
     heads: int = 4,
@@ -65,7 +66,7 @@ def make_tiny_checkpoint(
         dtype,
         seed,
         {
-            "vocab_size": vocab_size,
+            "vocab_size": max(vocab_size, padded_vocab_size),
             "hidden_size": hidden_size,
             "intermediate_size": 2 * hidden_size,
             "num_hidden_layers": layers,

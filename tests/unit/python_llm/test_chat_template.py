@@ -35,6 +35,8 @@ def test_it_renders_as_transformers_does(checkpoint: Path) -> None:
         ("{% if tools %}yes{% else %}no{% endif %}", "no"),
         ("{{ strftime_now('%Y') | length }}", "4"),
         ("a\n  {% if true %}\nb{% endif %}", "a\nb"),
+        ("{% generation %}{{ messages[0].role }}{% endgeneration %}!", "system!"),
+        ("{{ {'b': 1, 'a': '<é>'} | tojson(separators=(',', ':'), sort_keys=true) }}", '{"a":"<é>","b":1}'),
     ],
 )
 def test_the_names_templates_rely_on_are_there(source: str, text: str) -> None:
@@ -92,3 +94,32 @@ def test_a_broken_config_is_named(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text("{", "utf-8")
     with pytest.raises(CallerMistake, match=r"tokenizer_config.json'.*build the artifact again"):
         ChatTemplate.load(tmp_path)
+
+
+def test_tools_have_a_template_of_their_own_where_the_checkpoint_has_one() -> None:
+    template = ChatTemplate("plain", {}, tool_source="{{ tools[0].name }}")
+    assert template.render(MESSAGES) == "plain"
+    assert template.render(MESSAGES, [{"name": "add"}]) == "add"
+
+
+NAMED = [{"name": "tool_use", "template": "T{{ eos_token }}"}, {"name": "default", "template": "D{{ eos_token }}"}]
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        ({"chat_template.jinja": "J{{ eos_token }}", "tokenizer_config.json": {"chat_template": "C"}}, "J</s>"),
+        ({"chat_template.json": {"chat_template": "F{{ eos_token }}"}}, "F</s>"),
+        ({"tokenizer_config.json": {"chat_template": "C{{ eos_token }}"}}, "C</s>"),
+        ({"tokenizer_config.json": {"chat_template": NAMED}}, "D</s>"),
+        ({"tokenizer_config.json": {"chat_template": {"default": "M", "rag": "R"}}}, "M"),
+        ({"tokenizer_config.json": {"chat_template": "E{{ eos_token }}", "eos_token": {"content": "<e>"}}}, "E<e>"),
+    ],
+)
+def test_it_is_found_wherever_the_checkpoint_keeps_it(tmp_path: Path, files: dict[str, Any], text: str) -> None:
+    (tmp_path / "special_tokens_map.json").write_text('{"eos_token": {"content": "</s>"}}')
+    for name, content in files.items():
+        (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    template = ChatTemplate.load(tmp_path)
+    assert template is not None
+    assert template.render(MESSAGES) == text
