@@ -19,6 +19,7 @@ from build_engines import hub, wheel
 from build_engines.cache import sha256_of_file
 from build_engines.errors import CheckpointError
 from build_engines.gguf import check_gguf, gguf_licence, import_gguf
+from build_engines.gguf_parts import parts_of
 from build_engines.progress import Progress
 from build_engines.spec import DEFAULT_MODEL, EngineSpec
 from build_engines.template import check_template
@@ -47,11 +48,11 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A source on this disk: a Hugging Face folder, or a GGUF file beside nothing else."""
+    """A source on this disk: a Hugging Face folder, or a GGUF file (the first, where it has several)."""
 
     id: str
     revision: str
-    path: Path  # the folder, or the .gguf file
+    path: Path  # the folder, or the (first) .gguf file
     weights: tuple[Path, ...]
     others: tuple[Path, ...]  # configuration and tokenizer: the rest of what decides the engine
 
@@ -87,11 +88,11 @@ class Checkpoint:
         """
         folder = self.path
         if self.is_gguf:
-            import_gguf(self.path, scratch)
+            import_gguf(self.weights, scratch)
             folder = scratch
         weights = self.weights if folder == self.path else tuple(find_weights(folder))
-        check_finite({file: read_header(file) for file in weights})
-        check_template(folder)
+        check_finite({file: read_header(file) for file in weights}, self.path)
+        check_template(folder, self.path)
         return folder
 
 
@@ -111,8 +112,10 @@ def locate(spec: EngineSpec, progress: Progress) -> Checkpoint:
             "unpack it yourself and name the folder."
         )
     if path.is_file() or path.suffix == ".gguf":
-        check_gguf(path)
-        return Checkpoint(spec.model, "", path, (path,), ())
+        parts = parts_of(path)
+        for part in parts:
+            check_gguf(part)
+        return Checkpoint(spec.model, "", parts[0], parts, ())
     if path.is_dir():
         return _folder(path, spec.model, "")
     if _HUB_ID.fullmatch(spec.model):

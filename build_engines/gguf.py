@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from build_engines.errors import CheckpointError
+from build_engines.gguf_parts import join_parts
 
 __all__ = ["check_gguf", "gguf_licence", "import_gguf", "read_metadata"]
 
@@ -18,7 +19,7 @@ _READ_ERRORS = (ValueError, IndexError, KeyError, OverflowError, TypeError, EOFE
 
 
 def check_gguf(path: Path) -> None:
-    """Check the name, the magic, and that every tensor lies inside the file.
+    """Check the name, the magic, and that every tensor lies inside the file. A later part may hold no metadata.
 
     Raises:
         CheckpointError: the file is missing, is no GGUF, or is cut.
@@ -49,12 +50,24 @@ def gguf_licence(path: Path) -> str:
     return str(field.contents()) if field is not None else "unknown"
 
 
-def import_gguf(path: Path, folder: Path) -> None:
+def import_gguf(parts: tuple[Path, ...], folder: Path) -> None:
     """Write ``folder``: config.json, model.safetensors in fp32, the tokenizer, generation_config.json.
 
     Raises:
         CheckpointError: an architecture, a quantisation or a tokenizer that cannot be imported.
     """
+    if len(parts) == 1:
+        _import_whole(parts[0], folder)
+        return
+    joined = folder.with_name(f"{folder.name}-joined.gguf")
+    try:
+        join_parts(parts, joined)
+        _import_whole(joined, folder)
+    finally:
+        joined.unlink(missing_ok=True)
+
+
+def _import_whole(path: Path, folder: Path) -> None:
     from build_engines.gguf_tokenizer import read_vocabulary, write_tokenizer
 
     metadata = read_metadata(path)
@@ -84,7 +97,8 @@ def _check_architecture(path: Path, metadata: Mapping[str, Any]) -> None:
         )
     if int(metadata.get("split.count", 1)) > 1:
         raise CheckpointError(
-            f"model '{path}': one part of a split GGUF; join the parts with gguf-split --merge first."
+            f"model '{path}': one part of several; they must be called NAME-00001-of-0000N.gguf, and so on: rename "
+            "them, or join them with gguf-split --merge."
         )
 
 

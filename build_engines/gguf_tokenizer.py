@@ -46,13 +46,18 @@ _LLAMA3 = "|".join(
 )
 _QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 
+_GPT2, _DIGITS = PreTokenizer(), PreTokenizer(single_digits=True)
+_LLAMA_BPE = PreTokenizer(_LLAMA3, ignore_merges=True, adds_bos=True)
+
+# Each is held to llama.cpp's own ids by a test.
 PRE_TOKENIZERS: Mapping[str, PreTokenizer] = {
-    "gpt-2": PreTokenizer(),
-    "smollm": PreTokenizer(single_digits=True),
-    "starcoder": PreTokenizer(single_digits=True),
-    "llama-bpe": PreTokenizer(_LLAMA3, ignore_merges=True, adds_bos=True),
-    "qwen2": PreTokenizer(_QWEN2, nfc=True),
+    **dict.fromkeys(("gpt-2", "phi-2", "mpt", "olmo", "jais"), _GPT2),
+    **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell"), _DIGITS),
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3"), _LLAMA_BPE),
+    **dict.fromkeys(("dbrx", "smaug-bpe"), PreTokenizer(_LLAMA3)),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2"), PreTokenizer(_QWEN2)),
 }
+PRE_TOKENIZERS = {**PRE_TOKENIZERS, "qwen2": PreTokenizer(_QWEN2, nfc=True)}
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ def template_texts(folder: Path) -> dict[str, str]:
     return {}
 
 
-def check_template(folder: Path) -> None:
-    """Compile every template as transformers does.
+def check_template(folder: Path, subject: Path) -> None:
+    """Compile every template as transformers does; ``subject`` is the checkpoint they came from.
 
     Raises:
         CheckpointError: one does not compile.
@@ -44,7 +44,7 @@ def check_template(folder: Path) -> None:
             _compile_jinja_template(text)
         except jinja2.TemplateSyntaxError as error:
             raise CheckpointError(
-                f"checkpoint '{folder}': its chat template '{name}' does not compile (line {error.lineno}: "
+                f"checkpoint '{subject}': its chat template '{name}' does not compile (line {error.lineno}: "
                 f"{error.message}); mend it, or take it out and send text prompts."
             ) from error
 

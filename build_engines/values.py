@@ -22,8 +22,8 @@ _EXPONENTS: Mapping[str, tuple[str, int]] = {
 }
 
 
-def check_finite(files: Mapping[Path, Mapping[str, TensorInfo]]) -> None:
-    """Refuse weights with a NaN or an infinity.
+def check_finite(files: Mapping[Path, Mapping[str, TensorInfo]], subject: Path) -> None:
+    """Refuse weights with a NaN or an infinity; ``subject`` is the checkpoint they came from.
 
     Raises:
         CheckpointError: there is one; the tensor is named.
@@ -33,8 +33,8 @@ def check_finite(files: Mapping[Path, Mapping[str, TensorInfo]]) -> None:
         for name, tensor in tensors.items():
             if tensor.dtype in FLOATS and not _is_finite(data[tensor.begin : tensor.end], tensor.dtype):
                 raise CheckpointError(
-                    f"weights '{file}': tensor '{name}' holds a NaN or an infinity; weights must be finite: the file "
-                    "is damaged or the training failed: fetch it again, or take another revision."
+                    f"checkpoint '{subject}': tensor '{name}' of its weights holds a NaN or an infinity; they must be "
+                    "finite: the file is damaged or the training failed: fetch it again, or take another revision."
                 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file
 
-__all__ = ["write_gguf"]
+__all__ = ["permuted", "renamed", "write_gguf"]
 
 _NAMES = {
     "self_attn.q_proj": "attn_q",
@@ -26,22 +26,54 @@ _NAMES = {
 _TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
-def write_gguf(folder: Path, target: Path, **changes: Any) -> Path:
-    """``changes`` replace metadata, key by key; None leaves a key out."""
+def write_gguf(folder: Path, target: Path, *, kind: str = "F32", per_file: int = 0, **changes: Any) -> Path:
+    """``kind`` is how matrices are quantised; ``per_file`` tensors a part, 0 for one file.
+
+    ``changes`` replace metadata, key by key; None leaves a key out.
+    """
     from gguf import GGUFWriter
 
     config = json.loads((folder / "config.json").read_text())
     metadata = {**_metadata(folder, config), **changes}
-    writer = GGUFWriter(target, str(metadata.pop("general.architecture", "llama")))
+    architecture = str(metadata.pop("general.architecture", "llama"))
+    writer = GGUFWriter(target, architecture, split_max_tensors=per_file)
     for key, value in metadata.items():
         _add(writer, key, value)
     for name, weight in load_file(folder / "model.safetensors").items():
-        writer.add_tensor(_renamed(name), _permuted(name, weight, config))
+        _add_tensor(writer, renamed(name), permuted(name, weight, config), kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return target
+
+
+def _add_tensor(writer: Any, name: str, weight: npt.NDArray[np.float32], kind: str) -> None:
+    from gguf import GGMLQuantizationType
+    from gguf.quants import quantize
+
+    if weight.ndim < 2 or kind == "F32":
+        writer.add_tensor(name, weight)
+        return
+    element = GGMLQuantizationType[kind]
+    data = random_blocks(weight, kind) if kind in _SCALES else quantize(weight, element)
+    writer.add_tensor(name, data, raw_dtype=element)
+
+
+# K-quants, which the gguf package reads but does not write: where a block's half-precision scales lie.
+_SCALES = {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+
+
+def random_blocks(weight: npt.NDArray[np.float32], kind: str) -> npt.NDArray[np.uint8]:
+    """Blocks of the right size with sane scales and any weights at all."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]]
+    rows, columns = weight.shape
+    blocks = np.random.default_rng(rows).integers(0, 256, (rows, columns // elements, size), np.uint8)
+    for offset in _SCALES[kind]:
+        blocks[..., offset : offset + 2] = np.frombuffer(np.float16(0.001).tobytes(), np.uint8)
+    return blocks.reshape(rows, -1)
 
 
 def _metadata(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +111,7 @@ def _add(writer: Any, key: str, value: Any) -> None:
     (writer.add_array if isinstance(value, list) else kinds[type(value)])(key, value)
 
 
-def _renamed(name: str) -> str:
+def renamed(name: str) -> str:
     stem = name.removesuffix(".weight")
     if stem in _TOP:
         return f"{_TOP[stem]}.weight"
@@ -87,12 +119,15 @@ def _renamed(name: str) -> str:
     return f"blk.{layer}.{_NAMES[rest]}.weight"
 
 
-def _permuted(name: str, weight: npt.NDArray[np.float32], config: dict[str, Any]) -> npt.NDArray[np.float32]:
-    """llama.cpp keeps the two halves of each rotary head interleaved."""
+def permuted(
+    name: str, weight: npt.NDArray[np.float32], config: dict[str, Any], *, back: bool = False
+) -> npt.NDArray[np.float32]:
+    """llama.cpp keeps the two halves of each rotary head interleaved; ``back`` takes them apart again."""
     heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
     part = name.split(".")[-2]
     if part not in heads:
         return weight
     count = heads[part]
-    split = weight.reshape(count, 2, weight.shape[0] // count // 2, *weight.shape[1:])
+    halves = (2, weight.shape[0] // count // 2)
+    split = weight.reshape(count, *(halves[::-1] if back else halves), *weight.shape[1:])
     return np.ascontiguousarray(split.swapaxes(1, 2).reshape(weight.shape))
