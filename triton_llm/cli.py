@@ -28,6 +28,7 @@ VERBS = {
     "serve": Verb("triton_launcher.cli", "start, supervise and drain a Triton server"),
     "generate": Verb("triton_llm_client.generate_cli", "generate text from one prompt"),
     "chat": Verb("triton_llm_client.chat_cli", "talk with a served model"),
+    "batch": Verb("triton_llm_client.batch_cli", "answer a file of requests, in order and resumably"),
     "bench": Verb("triton_llm_client.bench.cli", "measure the engine, its peer and the server side by side"),
 }
 

@@ -87,7 +87,8 @@ class GrpcSide(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[m
 
     def ModelStreamInfer(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
         self._triton.metadata = {key: str(value) for key, value in context.invocation_metadata()}
-        context.add_callback(lambda: None if context.code() else self._triton.left.set())
+        ended = threading.Event()
+        context.add_callback(lambda: None if ended.is_set() or context.code() else self._triton.left.set())
         for request in requests:
             if request.model_name != "smollm2-generator":
                 context.abort(grpc.StatusCode.NOT_FOUND, f"Request for unknown model: '{request.model_name}'")
@@ -96,6 +97,7 @@ class GrpcSide(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[m
                     yield _response(request.id, outputs)
             except Refused as error:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        ended.set()
 
 
 def _read(request: Any) -> dict[str, Any]:
