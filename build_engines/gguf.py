@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from build_engines.errors import CheckpointError
+from build_engines.gguf_config import correct_config, unread_tensors
 from build_engines.gguf_parts import join_parts
 
-__all__ = ["check_gguf", "gguf_licence", "import_gguf", "read_metadata"]
+__all__ = ["ARCHITECTURES", "check_gguf", "gguf_licence", "import_gguf", "read_metadata"]
 
+# Those whose import is held to llama.cpp's own logits by a test; transformers reads some more, a few of them wrongly.
+ARCHITECTURES = ("llama", "qwen2", "qwen3", "phi3", "gemma3", "gpt2", "starcoder2", "stablelm", "nemotron")
 _MAGIC = b"GGUF"
 # What reading a cut or damaged file raises inside the gguf package, which checks nothing itself.
 _READ_ERRORS = (ValueError, IndexError, KeyError, OverflowError, TypeError, EOFError, MemoryError)
@@ -87,13 +90,11 @@ def _import_whole(path: Path, folder: Path) -> None:
 
 
 def _check_architecture(path: Path, metadata: Mapping[str, Any]) -> None:
-    from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES
-
     architecture = str(metadata.get("general.architecture", "unknown"))
-    if architecture not in GGUF_SUPPORTED_ARCHITECTURES:
+    if architecture not in ARCHITECTURES:
         raise CheckpointError(
             f"model '{path}': architecture '{architecture}' cannot be imported from GGUF; give the Hugging Face "
-            f"checkpoint of the model, or a GGUF of one of {', '.join(sorted(GGUF_SUPPORTED_ARCHITECTURES))}."
+            f"checkpoint of the model, or a GGUF of one of {', '.join(ARCHITECTURES)}."
         )
     if int(metadata.get("split.count", 1)) > 1:
         raise CheckpointError(
@@ -106,7 +107,7 @@ def _save_model(path: Path, folder: Path) -> None:
     with _quiet_transformers():
         try:
             _load_model(path).save_pretrained(folder, safe_serialization=True)
-        except (ValueError, KeyError, NotImplementedError) as error:
+        except (ValueError, KeyError, NotImplementedError, RuntimeError, AssertionError) as error:
             raise CheckpointError(
                 f"model '{path}': its weights cannot be imported ({error}); give the Hugging Face checkpoint instead."
             ) from error
@@ -120,8 +121,11 @@ def _load_model(path: Path) -> Any:
 
     config = AutoConfig.from_pretrained(str(path.parent), gguf_file=path.name, local_files_only=True)
     config.dtype = torch.float32
+    correct_config(config, _reader(path))
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, torch_dtype=torch.float32)  # type: ignore[no-untyped-call]
+    if unread := unread_tensors(_reader(path), model):
+        raise ValueError(f"tensors that transformers does not read: {', '.join(unread[:3])}")
     parsed = load_gguf_checkpoint(str(path), return_tensors=True, model_to_load=model)  # type: ignore[no-untyped-call]
     model = model.to_empty(device="cpu")
     absent = set(model.load_state_dict(parsed["tensors"], strict=False).missing_keys) - set(

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from build_engines.gguf import read_metadata
 from build_engines.gguf_tokenizer import PRE_TOKENIZERS, read_vocabulary, write_tokenizer
 from build_engines.wheel import SMOLLM2
-from llama_tokenizer import llama_ids
+from llama_cpp import llama_ids
 from tests.unit.build_engines.tiny_gguf import write_gguf
 from tiny_checkpoint import SPECIAL_TOKENS, make_tiny_checkpoint
 

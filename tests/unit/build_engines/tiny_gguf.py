@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file
 
-__all__ = ["permuted", "renamed", "write_gguf"]
+__all__ = ["add_value", "permuted", "renamed", "tokenizer_metadata", "write_gguf"]
 
 _NAMES = {
     "self_attn.q_proj": "attn_q",
@@ -38,7 +38,7 @@ def write_gguf(folder: Path, target: Path, *, kind: str = "F32", per_file: int =
     architecture = str(metadata.pop("general.architecture", "llama"))
     writer = GGUFWriter(target, architecture, split_max_tensors=per_file)
     for key, value in metadata.items():
-        _add(writer, key, value)
+        add_value(writer, key, value)
     for name, weight in load_file(folder / "model.safetensors").items():
         _add_tensor(writer, renamed(name), permuted(name, weight, config), kind)
     writer.write_header_to_file()
@@ -104,7 +104,17 @@ def _metadata(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _add(writer: Any, key: str, value: Any) -> None:
+def tokenizer_metadata(writer: Any, folder: Path) -> None:
+    """Say the checkpoint's tokenizer, whatever its architecture."""
+    config = json.loads((folder / "config.json").read_text())
+    sizes = ("num_hidden_layers", "max_position_embeddings", "hidden_size", "intermediate_size")
+    heads = ("num_attention_heads", "num_key_value_heads", "rms_norm_eps", "rope_theta")
+    for key, value in _metadata(folder, {**dict.fromkeys((*sizes, *heads), 0), **config}).items():
+        if key.startswith("tokenizer."):
+            add_value(writer, key, value)
+
+
+def add_value(writer: Any, key: str, value: Any) -> None:
     if value is None:
         return
     kinds = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
