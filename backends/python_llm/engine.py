@@ -6,16 +6,20 @@ the generator's. Third parties may ship engines as entry points of the group ``t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from python_llm.artifact import Artifact
 from python_llm.errors import EngineFailure, ServeError
 from python_llm.settings import ServingConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = [
     "Capabilities",
@@ -28,10 +32,13 @@ __all__ = [
     "Finished",
     "GenerateRequest",
     "SamplingParams",
+    "Scorer",
     "Sink",
     "Tokens",
     "Usage",
+    "can_score",
     "load",
+    "load_scorer",
 ]
 
 FinishReason = Literal["stop", "length", "cancelled", "timeout", "error"]
@@ -185,10 +192,20 @@ class Engine(Protocol):
         """End every request and the engine's thread; idempotent."""
 
 
-# artifact kind -> "module:factory"; a factory takes (Artifact, ServingConfig) and returns an Engine.
+class Scorer(Protocol):
+    """The logits of a given text, from the model exactly as an Engine of the same artifact and knobs runs it."""
+
+    def logits(self, token_ids: Sequence[int]) -> Iterator[npt.NDArray[np.float32]]:
+        """Logits [n, vocabulary] behind each token in turn, a prefill chunk at a time; valid until the next one."""
+
+
+# artifact kind -> "module:factory"; a factory takes (Artifact, ServingConfig) and returns an Engine, or a Scorer.
 _FACTORIES = {
     "echo": "python_llm.engines.echo:load",
     "openvino-ir": "python_llm.engines.paged.openvino_engine:load",
+}
+_SCORERS = {
+    "openvino-ir": "python_llm.engines.paged.openvino_engine:load_scorer",
 }
 
 
@@ -201,17 +218,35 @@ def load(artifact: Path | str, serving: ServingConfig | None = None) -> Engine:
     """
     opened = Artifact.open(Path(artifact))
     opened.check_runtime()
-    return _factory(opened.kind)(opened, serving or ServingConfig())
+    engine: Engine = _factory(opened.kind, "triton_llm.engines", _FACTORIES)(opened, serving or ServingConfig())
+    return engine
 
 
-def _factory(kind: str) -> Callable[[Artifact, ServingConfig], Engine]:
-    found = {point.name: point for point in entry_points(group="triton_llm.engines")}
+def can_score(kind: str) -> bool:
+    """Whether an installed engine scores this kind of artifact."""
+    return kind in _SCORERS or any(point.name == kind for point in entry_points(group="triton_llm.scorers"))
+
+
+def load_scorer(artifact: Artifact, serving: ServingConfig | None = None) -> Scorer:
+    """The artifact's scorer. It takes an opened artifact: a build scores what has no artifact.json yet.
+
+    Raises:
+        ArtifactError: the artifact was built by another version.
+        EngineFailure: no installed engine scores this kind of artifact.
+    """
+    artifact.check_runtime()
+    scorer: Scorer = _factory(artifact.kind, "triton_llm.scorers", _SCORERS)(artifact, serving or ServingConfig())
+    return scorer
+
+
+def _factory(kind: str, group: str, own: Mapping[str, str]) -> Callable[[Artifact, ServingConfig], Any]:
+    found = {point.name: point for point in entry_points(group=group)}
     if kind in found:
-        loaded: Callable[[Artifact, ServingConfig], Engine] = found[kind].load()
+        loaded: Callable[[Artifact, ServingConfig], Any] = found[kind].load()
         return loaded
-    if kind not in _FACTORIES:
-        known = ", ".join(sorted({*found, *_FACTORIES}))
+    if kind not in own:
+        known = ", ".join(sorted({*found, *own}))
         raise EngineFailure("no_engine", f"artifact kind '{kind}': no engine serves it; known kinds: {known}.")
-    module, _, name = _FACTORIES[kind].partition(":")
-    factory: Callable[[Artifact, ServingConfig], Engine] = getattr(import_module(module), name)
+    module, _, name = own[kind].partition(":")
+    factory: Callable[[Artifact, ServingConfig], Any] = getattr(import_module(module), name)
     return factory

@@ -184,10 +184,10 @@ def test_the_engine_is_read_in_one_sitting() -> None:
 
 
 def test_a_new_engine_is_named_in_one_row() -> None:
-    """Each built-in engine stands in the factory table, and its module is there."""
+    """Each built-in engine and scorer stands in its factory table, and its module is there."""
     from python_llm import engine
 
-    for place in engine._FACTORIES.values():
+    for place in [*engine._FACTORIES.values(), *engine._SCORERS.values()]:
         module, _, name = place.partition(":")
         file = ROOT / "backends" / Path(*module.split(".")).with_suffix(".py")
         functions = {n.name for n in ast.parse(file.read_text("utf-8")).body if isinstance(n, ast.FunctionDef)}
