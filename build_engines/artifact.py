@@ -18,7 +18,7 @@ from python_llm.artifact import MANIFEST, SCHEMA, FileRecord, Manifest, ModelFac
 __all__ = ["RECIPE", "builder_versions", "content_key", "folder_size", "manifest_of", "write_manifest"]
 
 # Raise it when what a build writes changes though no version does: artifacts of the old recipe are built anew.
-RECIPE = "1"
+RECIPE = "2"
 
 
 def builder_versions(builder: Builder) -> dict[str, str]:
@@ -26,12 +26,15 @@ def builder_versions(builder: Builder) -> dict[str, str]:
     return {"triton-llm": version("triton-llm"), "recipe": RECIPE} | {name: version(name) for name in builder.packages}
 
 
-def content_key(hashes: Mapping[str, str], spec: EngineSpec, builder: Builder) -> str:
+def content_key(hashes: Mapping[str, str], spec: EngineSpec, builder: Builder, recipe: str = "") -> str:
     """What an artifact depends on, as one hash: source files, the knobs that matter, the builder's versions.
 
-    Our own version is not in it: RECIPE stands for what of ours decides the result.
+    Our own version is not in it: ``recipe`` (today's where none is given) stands for what of ours decides the
+    result. Knobs that came later are in it only where they are set: a new knob leaves older artifacts their keys.
     """
     versions = {name: found for name, found in builder_versions(builder).items() if name != "triton-llm"}
+    later = {"int4_ratio": spec.int4_ratio, "check_quality": spec.check_quality}
+    defaults = {"int4_ratio": 1.0, "check_quality": True}
     inputs = {
         "schema": SCHEMA,
         "files": dict(hashes),
@@ -39,8 +42,8 @@ def content_key(hashes: Mapping[str, str], spec: EngineSpec, builder: Builder) -
         "quant": spec.quant,
         "group_size": spec.group_size,
         "limits": asdict(spec.limits),
-        "versions": versions,
-    }
+        "versions": versions | {"recipe": recipe or RECIPE},
+    } | {name: value for name, value in later.items() if value != defaults[name]}
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 

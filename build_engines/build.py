@@ -1,4 +1,4 @@
-"""The build, top to bottom: locate → key → reuse or refuse → import → compile → verify → publish."""
+"""The build, top to bottom: locate → key → reuse or refuse → estimate → import → compile → verify → publish."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from build_engines.artifact import builder_versions, content_key, folder_size, manifest_of, write_manifest
+from build_engines.artifact import RECIPE, builder_versions, content_key, folder_size, manifest_of, write_manifest
 from build_engines.builders import Builder, check_spec, find_builder
 from build_engines.checkpoint import TOKENIZER_FILES, Checkpoint, locate, read_config
 from build_engines.errors import CheckpointError, StorageError, storage_errors
+from build_engines.estimate import Estimate, Machine, check_room, estimate_of
 from build_engines.facts import read_facts
 from build_engines.progress import Progress, Silent
+from build_engines.quality_bounds import check_quality, quality_record
 from build_engines.spec import EngineSpec
 from build_engines.workspace import publish, working_folder
 from python_llm.artifact import MANIFEST, Artifact, ArtifactError, Manifest, Source
@@ -29,9 +31,16 @@ class BuildPlan:
     builder: Builder
     checkpoint: Checkpoint
     hashes: Mapping[str, str]  # of the weight files
+    other_hashes: Mapping[str, str]  # of configuration and tokenizer
     key: str
     path: Path
+    estimate: Estimate  # of a build; a reuse takes seconds
     action: str  # reuse, build or replace
+
+    @property
+    def subject(self) -> str:
+        """The artifact as errors about its quality name it."""
+        return f"artifact '{self.spec.name}' ({self.spec.quant})"
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,7 @@ class BuildResult:
             "kind": self.manifest.kind,
             "quantisation": dict(self.manifest.quantisation),
             "model": asdict(self.manifest.model),
+            "quality": self.manifest.quality,
         }
 
 
@@ -70,15 +80,26 @@ def make_plan(spec: EngineSpec, engines: Path, progress: Progress | None = None,
     progress.phase("hash")
     weights, others = checkpoint.hashes(progress)
     key = content_key({**weights, **others}, spec, builder)
-    plan = BuildPlan(spec, builder, checkpoint, weights, key, engines / spec.name, action="build")
+    estimate = estimate_of(spec, checkpoint)
+    plan = BuildPlan(spec, builder, checkpoint, weights, others, key, engines / spec.name, estimate, action="build")
     return replace(plan, action=_action(plan, verify))
 
 
-def build(spec: EngineSpec, engines: Path, progress: Progress | None = None, *, verify: bool = False) -> BuildResult:
+def build(
+    spec: EngineSpec,
+    engines: Path,
+    progress: Progress | None = None,
+    *,
+    verify: bool = False,
+    machine: Machine | None = None,
+) -> BuildResult:
     """Build ``engines/<name>``, or reuse it when it was built of the same inputs.
 
+    ``machine``: the room there is; found out where it is not given.
+
     Raises:
-        CallerMistake: a knob, a source, a name or a folder that cannot work; nothing is left behind.
+        CallerMistake: a knob, a source, a name, a folder or a machine that cannot work, or an engine that loses more
+            than its bounds allow; nothing is left behind.
         BuildFailure: the builder broke.
     """
     progress = progress or Silent()
@@ -86,6 +107,8 @@ def build(spec: EngineSpec, engines: Path, progress: Progress | None = None, *, 
         plan = make_plan(spec, engines, progress, verify=verify)
         if plan.action == "reuse":
             return _reused(plan)
+        progress.note(f"{plan.action} {plan.path}: {plan.estimate}")
+        check_room(plan.estimate, machine or Machine.here(engines), spec.model, engines)
         with working_folder(engines, spec.name) as work, storage_errors(work):
             if _action(plan, verify=False) == "reuse":  # another build finished it meanwhile
                 return _reused(plan)
@@ -98,7 +121,9 @@ def build(spec: EngineSpec, engines: Path, progress: Progress | None = None, *, 
 
 
 def _reused(plan: BuildPlan) -> BuildResult:
-    return BuildResult(plan.path, Artifact.open(plan.path).manifest, plan.checkpoint.size, reused=True)
+    manifest = Artifact.open(plan.path).manifest
+    check_quality(manifest.quality, plan.spec.quality_bounds, plan.subject, allow_loss=plan.spec.allow_quality_loss)
+    return BuildResult(plan.path, manifest, plan.checkpoint.size, reused=True)
 
 
 def _produce(plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
@@ -113,7 +138,6 @@ def _produce(plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
     progress.phase("verify")
     plan.builder.verify(output, facts.vocab_size)
     _copy_tokenizer(folder, output)
-    progress.phase("write")
     source = Source(
         id=plan.checkpoint.id, revision=plan.checkpoint.revision, files=plan.hashes, licence=plan.checkpoint.licence
     )
@@ -126,8 +150,25 @@ def _produce(plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
         facts=facts,
         quantisation=quantisation,
     )
+    manifest = replace(manifest, quality=_quality(plan, folder, Artifact(output, manifest), progress))
+    progress.phase("write")
     write_manifest(manifest, output)
     return manifest
+
+
+def _quality(plan: BuildPlan, folder: Path, artifact: Artifact, progress: Progress) -> dict[str, Any] | None:
+    """Measure what the engine loses and hold it to the bounds; None where that is not wanted or not possible."""
+    from build_engines import quality
+
+    if not plan.spec.check_quality:
+        return None
+    measured = quality.measure(artifact, folder, progress)
+    if measured is None:
+        return None
+    bounds = plan.spec.quality_bounds
+    record = quality_record(measured, bounds, quality.served_knobs())
+    check_quality(record, bounds, plan.subject, allow_loss=plan.spec.allow_quality_loss)
+    return record
 
 
 def _action(plan: BuildPlan, verify: bool) -> str:
@@ -144,11 +185,19 @@ def _action(plan: BuildPlan, verify: bool) -> str:
         raise
     if manifest.content_key == plan.key:
         return "reuse"
-    if plan.spec.force:
+    if plan.spec.force or _is_of_an_old_recipe(manifest, plan):
         return "replace"
     raise StorageError(
         f"artifact '{plan.path}': it was built of other inputs ({_differences(manifest, plan)}); use --force (FORCE=1) "
         "to replace it, or choose another name."
+    )
+
+
+def _is_of_an_old_recipe(manifest: Manifest, plan: BuildPlan) -> bool:
+    """Built of the same inputs by an earlier version of ours: it is built anew without asking."""
+    old = manifest.builder.get("recipe", RECIPE)
+    return old != RECIPE and manifest.content_key == content_key(
+        {**plan.hashes, **plan.other_hashes}, plan.spec, plan.builder, old
     )
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from build_engines.artifact import folder_size
 from build_engines.build import BuildPlan, BuildResult, build, make_plan
 from build_engines.progress import for_stream
+from build_engines.quality_bounds import Quality
 from build_engines.spec import DEFAULT_MODEL, QUANTISATIONS, EngineSpec
+from python_llm.records import read_record
 
 __all__ = ["add_arguments", "run"]
 
@@ -24,6 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", default="auto", help="auto, or a builder's name (default: auto)")
     parser.add_argument("--quant", default="int8", help=f"{', '.join(QUANTISATIONS)} (default: int8)")
     parser.add_argument("--group-size", type=int, default=0, help="int4: weights that share a scale (default: chosen)")
+    parser.add_argument(
+        "--int4-ratio", type=float, default=1.0, help="int4: share of the inner weights at 4 bits, the rest int8"
+    )
+    parser.add_argument(
+        "--allow-quality-loss", action="store_true", help="accept an engine that misses its quality bounds"
+    )
+    parser.add_argument(
+        "--no-quality-check", action="store_true", help="do not measure the engine against its source in fp32"
+    )
     parser.add_argument("--revision", default="", help="of a hub id: branch, tag or commit")
     parser.add_argument("--offline", action="store_true", help="use only what is on this machine")
     for limit in ("max-batch-size", "max-input-len", "max-seq-len", "max-num-tokens"):
@@ -42,6 +56,9 @@ def run(args: argparse.Namespace) -> int:
         engine=args.engine,
         quant=args.quant,
         group_size=args.group_size,
+        int4_ratio=args.int4_ratio,
+        allow_quality_loss=args.allow_quality_loss,
+        check_quality=not args.no_quality_check,
         revision=args.revision,
         offline=args.offline,
         force=args.force,
@@ -70,26 +87,39 @@ def _plan_record(plan: BuildPlan) -> dict[str, object]:
         "engine": plan.builder.engine,
         "quant": plan.spec.quant,
         "content_key": plan.key,
+        "estimate": plan.estimate.to_record(),
     }
 
 
 def _plan_line(plan: BuildPlan) -> str:
     return (
         f"would {plan.action} {plan.path}: {plan.checkpoint.id} ({_megabytes(plan.checkpoint.size)}), engine "
-        f"{plan.builder.engine}, quant {plan.spec.quant}"
+        f"{plan.builder.engine}, quant {plan.spec.quant}" + ("" if plan.action == "reuse" else f"; {plan.estimate}")
     )
 
 
 def _last_line(result: BuildResult) -> str:
-    record = result.to_record()
+    manifest = result.manifest
     done = "unchanged" if result.reused else "built"
-    group = result.manifest.quantisation.get("group_size")
-    weights = f"{result.manifest.quantisation.get('weights')}{f', groups of {group}' if group else ''}"
-    size, source = int(record["size"]), result.source_size
+    size, source = folder_size(manifest), result.source_size
+    quality = f"; {_quality(manifest.quality)}" if manifest.quality else ""
     return (
-        f"{done} {result.path} ({weights}): {_megabytes(size)}, {size / max(source, 1):.2f} of the source's "
-        f"{_megabytes(source)}; next: triton-llm repo add {result.path.name}"
+        f"{done} {result.path} ({_weights(manifest.quantisation)}): {_megabytes(size)}, "
+        f"{size / max(source, 1):.2f} of the source's {_megabytes(source)}{quality}; next: triton-llm repo add "
+        f"{result.path.name}"
     )
+
+
+def _weights(quantisation: Mapping[str, Any]) -> str:
+    group, share = quantisation.get("group_size"), quantisation.get("int4_share")
+    text = f"{quantisation.get('weights')}{f', groups of {group}' if group else ''}"
+    return text + (f", {share:.0%} of the weights at 4 bits" if share is not None else "")
+
+
+def _quality(record: Mapping[str, Any]) -> str:
+    found = read_record(Quality, record["measured"], "quality")
+    text = f"top-1 agreement {found.agreement:.3f}, KL {found.kl:.4f}, perplexity x{found.perplexity_ratio:.3f}"
+    return text + (f" (accepted: {'; '.join(record['missed'])})" if record["missed"] else "")
 
 
 def _megabytes(size: int) -> str:

@@ -3,7 +3,9 @@
 CallerMistake (python_llm.errors, exit code 2)
  ├── SpecError        a build knob that cannot work
  ├── CheckpointError  a source that is missing, damaged, or of a kind nothing here can compile
- └── StorageError     a folder that cannot be written, a disk that is full, a name that is taken
+ ├── StorageError     a folder that cannot be written, a disk that is full, a name that is taken
+ ├── MemoryShortage   a machine with less free memory than the build needs
+ └── QualityLoss      an engine that loses more against its source than the bounds allow: the caller's to accept
 
 BuildFailure (exit code 1)  the builder broke on a checkpoint that looked sound
 LiveFailure (exit code 1)   a running Triton does not answer, or does not load or unload a model
@@ -18,7 +20,16 @@ from pathlib import Path
 
 from python_llm.errors import CallerMistake
 
-__all__ = ["BuildFailure", "CheckpointError", "LiveFailure", "SpecError", "StorageError", "storage_errors"]
+__all__ = [
+    "BuildFailure",
+    "CheckpointError",
+    "LiveFailure",
+    "MemoryShortage",
+    "QualityLoss",
+    "SpecError",
+    "StorageError",
+    "storage_errors",
+]
 
 
 class SpecError(CallerMistake):
@@ -31,6 +42,14 @@ class CheckpointError(CallerMistake):
 
 class StorageError(CallerMistake):
     """A folder cannot be used: no permission, no space, or it belongs to something else."""
+
+
+class MemoryShortage(CallerMistake):
+    """The build needs more memory than this machine has free."""
+
+
+class QualityLoss(CallerMistake):
+    """The engine loses more against its source than the bounds allow; the caller may accept it."""
 
 
 class BuildFailure(Exception):

@@ -14,8 +14,11 @@ class Progress(Protocol):
     def phase(self, name: str) -> None:
         """A phase begins; the one before it is done."""
 
-    def advance(self, done: int, total: int) -> None:
-        """Bytes of this phase done so far."""
+    def advance(self, done: int, total: int, unit: str = "B") -> None:
+        """How much of this phase is done so far, in bytes or another unit."""
+
+    def note(self, text: str) -> None:
+        """Something to know between two phases."""
 
     def close(self) -> None:
         """The last phase is done."""
@@ -27,7 +30,10 @@ class Silent:
     def phase(self, name: str) -> None:
         pass
 
-    def advance(self, done: int, total: int) -> None:
+    def advance(self, done: int, total: int, unit: str = "B") -> None:
+        pass
+
+    def note(self, text: str) -> None:
         pass
 
     def close(self) -> None:
@@ -47,8 +53,12 @@ class Lines:
         self._name, self._began = name, time.monotonic()
         print(f"{name} ...", file=self._stream, flush=True)
 
-    def advance(self, done: int, total: int) -> None:
+    def advance(self, done: int, total: int, unit: str = "B") -> None:
         pass
+
+    def note(self, text: str) -> None:
+        self.close()
+        print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
         if self._name:
@@ -70,10 +80,10 @@ class Bars(Lines):
         self._name, self._began = name, time.monotonic()
         self._clock = _Clock(name, self._stream)
 
-    def advance(self, done: int, total: int) -> None:
+    def advance(self, done: int, total: int, unit: str = "B") -> None:
         if self._bar is None:
             self._stop_clock()
-            self._bar = _bar(self._name, total, self._stream)
+            self._bar = _bar(self._name, total, unit, self._stream)
         self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
@@ -89,10 +99,10 @@ class Bars(Lines):
             self._clock = None
 
 
-def _bar(name: str, total: int, stream: TextIO) -> Any:
+def _bar(name: str, total: int, unit: str, stream: TextIO) -> Any:
     from tqdm import tqdm
 
-    return tqdm(total=total, unit="B", unit_scale=True, desc=name, file=stream, leave=False, delay=0.5)
+    return tqdm(total=total, unit=unit, unit_scale=True, desc=name, file=stream, leave=False, delay=0.5)
 
 
 class _Clock:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from build_engines.errors import SpecError
+from build_engines.quality_bounds import BOUNDS, QualityBounds
 from python_llm.artifact import Limits
 
 __all__ = ["DEFAULT_MODEL", "GROUP_SIZES", "QUANTISATIONS", "EngineSpec", "check_name", "default_name"]
@@ -29,6 +30,10 @@ class EngineSpec:
     engine: str = "auto"
     quant: str = "int8"
     group_size: int = 0  # int4: weights that share a scale; 0: the largest that divides every matrix
+    int4_ratio: float = 1.0  # int4: share of the inner weights at 4 bits; the most sensitive layers stay int8
+    bounds: QualityBounds | None = None  # what the engine may lose against its source; None: the quant's own
+    allow_quality_loss: bool = False  # record what is lost, and build
+    check_quality: bool = True  # False where the source does not fit into memory in fp32
     revision: str = ""  # of a hub id: branch, tag or commit; empty: the main branch
     offline: bool = False
     force: bool = False  # replace an artifact of the same name that has other inputs
@@ -51,9 +56,17 @@ class EngineSpec:
             raise SpecError(f"group_size {self.group_size}: only int4 has groups; drop it or choose quant int4.")
         if self.group_size and (self.group_size < 8 or self.group_size & (self.group_size - 1)):
             raise SpecError(f"group_size {self.group_size}: it must be a power of two, 8 or more, or 0 to choose.")
+        if not 0.0 < self.int4_ratio <= 1.0:
+            raise SpecError(f"int4_ratio {self.int4_ratio}: it must be above 0 and at most 1.")
+        if self.int4_ratio < 1.0 and self.quant != "int4":
+            raise SpecError(f"int4_ratio {self.int4_ratio}: only int4 has one; drop it or choose quant int4.")
         for limit in ("max_batch_size", "max_input_len", "max_seq_len", "max_num_tokens"):
             if getattr(self, limit) < 0:
                 raise SpecError(f"{limit} {getattr(self, limit)}: it must be 0 (the engine's own) or more.")
+
+    @property
+    def quality_bounds(self) -> QualityBounds:
+        return self.bounds or BOUNDS[self.quant]
 
     @property
     def limits(self) -> Limits:

@@ -15,7 +15,7 @@ from build_engines.errors import BuildFailure, CheckpointError, SpecError, Stora
 from build_engines.progress import Progress
 from build_engines.spec import GROUP_SIZES, EngineSpec
 
-__all__ = ["BUILDER", "OpenvinoBuilder", "choose_group_size"]
+__all__ = ["BUILDER", "OpenvinoBuilder", "choose_group_size", "compress_weights"]
 
 _TASK = "text-generation-with-past"
 _IR = "openvino_model.xml"
@@ -53,7 +53,7 @@ class OpenvinoBuilder:
             progress.phase("export")
             _export(folder, scratch / "export")
             progress.phase(f"compress to {spec.quant}" if spec.quant != "none" else "save")
-            return _compress(scratch / "export" / _IR, spec, output / _IR)
+            return compress_weights(scratch / "export" / _IR, spec, output / _IR)
 
     def verify(self, output: Path, vocab_size: int) -> None:
         from build_engines.builders._paged_form import TOLERANCE, paged_difference
@@ -130,7 +130,7 @@ def _export(folder: Path, output: Path) -> None:
             file.unlink()
 
 
-def _compress(source: Path, spec: EngineSpec, target: Path) -> dict[str, Any]:
+def compress_weights(source: Path, spec: EngineSpec, target: Path) -> dict[str, Any]:
     """Compress the weights; what the IR itself would say about the KV cache is dropped, since serving decides it."""
     import nncf
     import openvino
@@ -144,8 +144,13 @@ def _compress(source: Path, spec: EngineSpec, target: Path) -> dict[str, Any]:
     elif spec.quant == "int4":
         record["group_size"] = choose_group_size(_input_sizes(model), spec.group_size, spec.model)
         model = nncf.compress_weights(
-            model, mode=nncf.CompressWeightsMode.INT4_ASYM, group_size=record["group_size"], ratio=1.0
+            model,
+            mode=nncf.CompressWeightsMode.INT4_ASYM,
+            group_size=record["group_size"],
+            ratio=spec.int4_ratio,
+            awq=True,  # without data: it evens out the channels by the weights alone
         )
+        record |= {"int4_ratio": spec.int4_ratio, "int4_share": _int4_share(model)}
     else:
         record["format"] = _float_format(model)
     _forget_kv_precision(model)
@@ -187,6 +192,21 @@ def _input_sizes(model: Any) -> set[int]:
         if weight.get_type_name() == "Constant" and len(weight.shape) == 2:
             sizes.add(int(weight.shape[1 if node.get_attributes()["transpose_b"] else 0]))
     return sizes
+
+
+def _int4_share(model: Any) -> float:
+    """The share of all compressed weights, embeddings included, that have 4 bits."""
+    bits: dict[str, int] = {"u4": 0, "u8": 0}
+    for node in model.get_ops():
+        kind = node.get_element_type().get_type_name() if node.get_type_name() == "Constant" else ""
+        if kind in bits and _is_weight(node):
+            bits[kind] += math.prod(node.shape)
+    return round(bits["u4"] / max(sum(bits.values()), 1), 4)
+
+
+def _is_weight(constant: Any) -> bool:
+    """A compressed matrix, not its zero points, of which a row or a group has one."""
+    return len(constant.shape) >= 2 and constant.shape[-1] > 1
 
 
 def _float_format(model: Any) -> str:

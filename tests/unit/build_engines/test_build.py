@@ -110,6 +110,18 @@ def test_another_version_of_the_builder_is_named(
         build(_spec(tiny), engines)
 
 
+def test_an_artifact_of_an_old_recipe_is_built_anew(
+    tiny: Path, copy_engine: Path, engines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(artifact_module, "RECIPE", "0")
+        old = build(_spec(tiny), engines).manifest.content_key
+    assert make_plan(_spec(tiny), engines).action == "replace"
+    assert build(_spec(tiny), engines).manifest.content_key != old
+    with pytest.raises(StorageError, match="other inputs"):
+        build(_spec(tiny, max_seq_len=512), engines)
+
+
 def test_a_folder_that_is_no_artifact_is_never_replaced(tiny: Path, copy_engine: Path, engines: Path) -> None:
     (engines / "model").mkdir(parents=True)
     (engines / "model" / "thesis.txt").write_text("years of work")

@@ -29,7 +29,7 @@ def test_the_last_line_names_artifact_size_and_next_command(
 def test_json_is_one_object(command: list[str], engines: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    assert (record["artifact"], record["reused"], record["kind"]) == (str(engines / "tiny"), False, "openvino-ir")
+    assert (record["artifact"], record["reused"], record["kind"]) == (str(engines / "tiny"), False, "copy")
     assert record["size"] > record["source_size"] > 0
     assert record["model"]["end_token_ids"] == [2, 0]
 

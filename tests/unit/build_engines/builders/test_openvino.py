@@ -59,13 +59,13 @@ def test_unquantised_logits_are_those_of_transformers(exported: BuildResult, tin
     ("quant", "record"),
     [
         ("int8", {"weights": "int8", "format": "int8_asym"}),
-        ("int4", {"weights": "int4", "format": "int4_asym", "group_size": 64}),
+        ("int4", {"weights": "int4", "format": "int4_asym", "group_size": 64, "int4_ratio": 1.0, "int4_share": 0.5294}),
     ],
 )
 def test_quantised_weights_are_smaller_and_say_how(
     tiny: Path, engines: Path, exported: BuildResult, quant: str, record: dict[str, Any]
 ) -> None:
-    result = build(EngineSpec(model=str(tiny), name="tiny", quant=quant), engines)
+    result = build(EngineSpec(model=str(tiny), name="tiny", quant=quant, allow_quality_loss=True), engines)
     assert result.manifest.quantisation == record
     sizes = [path / "openvino_model.bin" for path in (result.path, exported.path)]
     assert sizes[0].stat().st_size < 0.5 * sizes[1].stat().st_size
