@@ -119,12 +119,13 @@ def _load_model(path: Path) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
+    reader = _reader(path)
     config = AutoConfig.from_pretrained(str(path.parent), gguf_file=path.name, local_files_only=True)
     config.dtype = torch.float32
-    correct_config(config, _reader(path))
+    correct_config(config, reader)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, torch_dtype=torch.float32)  # type: ignore[no-untyped-call]
-    if unread := unread_tensors(_reader(path), model):
+    if unread := unread_tensors(reader, model):
         raise ValueError(f"tensors that transformers does not read: {', '.join(unread[:3])}")
     parsed = load_gguf_checkpoint(str(path), return_tensors=True, model_to_load=model)  # type: ignore[no-untyped-call]
     model = model.to_empty(device="cpu")
