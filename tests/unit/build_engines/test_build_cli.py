@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from build_engines import quality
 from build_engines.build import BuildResult
+from build_engines.quality_bounds import Quality
 from triton_llm.cli import main
 
 
@@ -38,8 +40,23 @@ def test_a_dry_run_does_nothing(command: list[str], engines: Path, capsys: pytes
     assert main([*command, "--dry-run"]) == 0
     assert f"would build {engines / 'tiny'}" in capsys.readouterr().out
     assert main([*command, "--dry-run", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["action"] == "build"
+    record = json.loads(capsys.readouterr().out)
+    assert record["action"] == "build"
+    assert set(record["estimate"]) == {"seconds", "disk", "memory"}
     assert not engines.exists()
+
+
+def test_a_loss_is_refused_said_and_accepted(
+    command: list[str], engines: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lossy = Quality(tokens=10, agreement=0.5, kl=0.001, perplexity=10.0, source_perplexity=10.0)
+    monkeypatch.setattr(quality, "measure", lambda artifact, folder, progress: lossy)
+    assert main(command) == 2
+    assert "top-1 agreement 0.5, at least 0.97" in capsys.readouterr().err
+    assert main([*command, "--allow-quality-loss"]) == 0
+    assert "perplexity x1.000 (accepted: top-1 agreement 0.5, at least 0.97)" in capsys.readouterr().out
+    assert main([*command, "--no-quality-check", "--force"]) == 0
+    assert "agreement" not in capsys.readouterr().out
 
 
 def test_verify_finds_an_edited_byte(command: list[str], engines: Path, capsys: pytest.CaptureFixture[str]) -> None:

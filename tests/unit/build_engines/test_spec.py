@@ -17,6 +17,8 @@ from build_engines.spec import EngineSpec, default_name
         ({"quant": "int3"}, ["quant 'int3'", "none, int8, int4"]),
         ({"quant": "int8", "group_size": 64}, ["group_size 64", "only int4", "choose quant int4"]),
         ({"quant": "int4", "group_size": 48}, ["group_size 48", "power of two"]),
+        ({"int4_ratio": 0.5}, ["int4_ratio 0.5", "only int4", "choose quant int4"]),
+        ({"quant": "int4", "int4_ratio": 0.0}, ["int4_ratio 0.0", "above 0 and at most 1"]),
         ({"max_seq_len": -1}, ["max_seq_len -1", "0"]),
     ],
 )
