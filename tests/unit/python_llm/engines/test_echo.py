@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from collector import Collector
 from echo_artifact import make_echo_artifact
 from python_llm import engine as engines
+from python_llm.artifact import MANIFEST, Artifact
 from python_llm.engine import EngineLimits, Failed, GenerateRequest
 from python_llm.engines.echo import EchoEngine, EchoScript
 from python_llm.errors import EngineFailure
@@ -100,8 +102,8 @@ def test_an_unknown_command_is_refused(checkpoint: Path, tmp_path: Path) -> None
 
 def test_a_kind_without_an_engine_names_those_there_are(checkpoint: Path, tmp_path: Path) -> None:
     artifact = make_echo_artifact(tmp_path / "echo", checkpoint)
-    manifest = artifact / "artifact.json"
-    manifest.write_text(manifest.read_text("utf-8").replace('"kind": "echo"', '"kind": "abacus"'), "utf-8")
+    manifest = replace(Artifact.open(artifact).manifest, kind="abacus")
+    (artifact / MANIFEST).write_text(manifest.to_json(), "utf-8")
     with pytest.raises(EngineFailure) as caught:
         engines.load(artifact)
     assert caught.value.reason == "no_engine"
