@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from python_llm.records import read_record
+from python_llm.records import RecordError, read_record
 from triton_launcher import processes
 from triton_launcher.errors import LaunchRefused
 
@@ -84,14 +84,14 @@ class RunFolder:
     def _holder(self) -> str:
         try:
             return f" (process {read_state(self.path).launcher})"
-        except (OSError, ValueError, LaunchRefused):
+        except (OSError, ValueError, RecordError):
             return ""
 
     def _sweep_leftovers(self) -> bool:
         """Whether a dead launcher had left something."""
         try:
             old = read_state(self.path).marker
-        except Exception:  # absent, torn or foreign: nothing to learn from it
+        except (OSError, ValueError, RecordError):  # absent, torn or foreign: nothing to learn from it
             return False
         left = bool(processes.marked(old) or processes.shared_memory(old))
         processes.sweep(old)
