@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from python_llm.engine import (
     Capabilities,
@@ -91,7 +92,9 @@ class HandEngine:
         return self.is_healthy
 
     def drain(self, deadline: float) -> None:
+        """As the protocol says: running requests have until ``deadline``; what is left is cancelled."""
         with self._changed:
+            self._changed.wait_for(lambda: not self.requests, max(0.0, deadline - time.monotonic()))
             for request_id in list(self.requests):
                 self._end_cancelled(request_id)
 
