@@ -7,14 +7,30 @@ the generator's. Third parties may ship engines as entry points of the group ``t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from python_llm.artifact import Artifact
-from python_llm.errors import EngineFailure, ServeError
+from python_llm.errors import EngineFailure
+from python_llm.generation import (
+    BeamParams,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    GenerateRequest,
+    Guide,
+    GuideKind,
+    PromptLogProbs,
+    SamplingParams,
+    Sink,
+    Tokens,
+    TopLogProbs,
+    Usage,
+)
 from python_llm.settings import ServingConfig
 
 if TYPE_CHECKING:
@@ -22,6 +38,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
+    "BeamParams",
     "Capabilities",
     "Engine",
     "EngineLimits",
@@ -31,17 +48,19 @@ __all__ = [
     "FinishReason",
     "Finished",
     "GenerateRequest",
+    "Guide",
+    "GuideKind",
+    "PromptLogProbs",
     "SamplingParams",
     "Scorer",
     "Sink",
     "Tokens",
+    "TopLogProbs",
     "Usage",
     "can_score",
     "load",
     "load_scorer",
 ]
-
-FinishReason = Literal["stop", "length", "cancelled", "timeout", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +70,11 @@ class Capabilities:
     sampling: frozenset[str] = frozenset()  # names of SamplingParams fields that have an effect
     priorities: bool = False
     resume: bool = False
+    log_probs: bool = False  # of sampled tokens with alternatives, and of prompt tokens
+    sequences: bool = False  # several sampled sequences of one request
+    max_beam_width: int = 1
+    guides: frozenset[GuideKind] = frozenset()
+    cache_salt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,86 +90,6 @@ class EngineLimits:
     def max_request_tokens(self) -> int:
         """The longest prompt plus output that can ever run alone."""
         return min(self.max_sequence_len, self.cache_tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingParams:
-    """How the next token is chosen.
-
-    ``temperature`` 0 means greedy. ``top_k`` 0, ``top_p`` 1 and ``min_p`` 0 mean off. The noise of a token
-    depends on (seed, sequence index, position) alone.
-    """
-
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    seed: int = 0
-
-    @property
-    def greedy(self) -> bool:
-        return self.temperature == 0.0 or self.top_k == 1 or self.top_p == 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class GenerateRequest:
-    """One request, admitted: lengths and parameters are already checked.
-
-    ``resume_ids`` are tokens this request produced earlier, elsewhere: they count for ``max_tokens``, usage and
-    random position, and are not sent again. ``end_ids`` end a sequence with reason ``stop`` once ``min_tokens``
-    are out; the ending token itself is not part of the output. ``priority``: lower runs earlier.
-    """
-
-    request_id: str
-    prompt_ids: tuple[int, ...]
-    max_tokens: int
-    min_tokens: int = 0
-    resume_ids: tuple[int, ...] = ()
-    sampling: SamplingParams = field(default_factory=SamplingParams)
-    end_ids: frozenset[int] = frozenset()
-    priority: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Token counts of a finished sequence; ``output_tokens`` includes resumed ones."""
-
-    prompt_tokens: int
-    output_tokens: int
-    cached_prompt_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """New tokens of sequence ``index``, in order."""
-
-    index: int
-    ids: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Sequence ``index`` ended; nothing follows for it."""
-
-    index: int
-    reason: FinishReason
-    usage: Usage
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The request ended by a fault; nothing follows for any of its sequences."""
-
-    error: ServeError
-
-
-Event = Tokens | Finished | Failed
-
-
-class Sink(Protocol):
-    """Receives a request's events on the engine's thread; must return at once and never raise."""
-
-    def __call__(self, event: Event, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +122,8 @@ class Engine(Protocol):
     def submit(self, request: GenerateRequest, sink: Sink) -> None:
         """Queue the request and return at once."""
 
-    def cancel(self, request_id: str) -> None:
-        """End the request with reason ``cancelled`` and free its KV blocks; unknown ids are ignored."""
+    def cancel(self, request_id: str, index: int | None = None) -> None:
+        """End the request, or one of its sequences, with reason ``cancelled``; unknown ones are ignored."""
 
     def stats(self) -> EngineStats: ...
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from python_llm.admission import Admission
 from python_llm.delivery import Delivery
-from python_llm.engine import Engine, Event, Tokens
+from python_llm.engine import Engine, Event, Failed, Finished, Tokens
 from python_llm.errors import EngineFailure, InvalidRequest, NotFound, ServeError, Unavailable
 from python_llm.session import Reply, Session
 from python_llm.settings import ServingConfig
@@ -172,7 +172,7 @@ class Generator:
 
     def _deliver(self, session: Session, events: list[Event]) -> None:
         ids = [token_id for event in events if isinstance(event, Tokens) for token_id in event.ids]
-        end = next((event for event in events if not isinstance(event, Tokens)), None)
+        end = next((event for event in events if isinstance(event, (Finished, Failed))), None)
         try:
             session.on_events(ids, end)
             if session.stopped_by_text and end is None:

@@ -25,7 +25,7 @@ class Collector:
             self.late.append(event)
         elif isinstance(event, Tokens):
             self.ids.extend(event.ids)
-        else:
+        elif isinstance(event, (Finished, Failed)):
             self.end = event
             self._done.set()
 

@@ -50,7 +50,7 @@ class HandEngine:
             self.made[request.request_id] = len(request.resume_ids)
             self._changed.notify_all()
 
-    def cancel(self, request_id: str) -> None:
+    def cancel(self, request_id: str, index: int | None = None) -> None:
         with self._changed:
             self.cancels.append(request_id)
             if not self._lazy:

@@ -73,7 +73,7 @@ class EchoEngine:
             self._running[request.request_id] = _Running(request, sink, len(request.resume_ids))
             self._wake.notify()
 
-    def cancel(self, request_id: str) -> None:
+    def cancel(self, request_id: str, index: int | None = None) -> None:
         with self._wake:
             running = self._running.pop(request_id, None)
             if running:

@@ -80,7 +80,7 @@ class PagedEngine:
             self._arrived.append(Sequence(request, sink, next(self._arrivals)))
             self._wake.notify_all()
 
-    def cancel(self, request_id: str) -> None:
+    def cancel(self, request_id: str, index: int | None = None) -> None:
         with self._wake:
             self._cancelled.add(request_id)
             self._wake.notify_all()
