@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from python_llm.contract import ENSEMBLE, ROLES, RoleContract, Tensor
+from python_llm.contract import ENSEMBLE, ROLES, UNARY, RoleContract, Tensor
 
 DOCS = Path(__file__).parent
+_UNARY = (
+    "max_batch_size 0, one response for each request, with all of its text: the generator's rows, in shapes without a "
+    "batch dimension. An output of one value is one for each sequence of the request; the lists of several sequences "
+    "follow each other."
+)
 
 
 def tensors_page() -> str:
@@ -20,6 +25,7 @@ def tensors_page() -> str:
     titles = {"tokenizer": "NAME-tokenizer", "generator": "NAME-generator", "detokenizer": "NAME-detokenizer"}
     for role in ("generator", "tokenizer", "detokenizer"):
         parts += _model(titles[role], ROLES[role])
+    parts += ["## NAME-unary", _UNARY, "Inputs: " + _names(UNARY.inputs), "Outputs: " + _names(UNARY.outputs)]
     parts += ["## NAME (the ensemble)", "Inputs: " + _names(ENSEMBLE.inputs), "Outputs: " + _names(ENSEMBLE.outputs)]
     return "\n\n".join(parts) + "\n"
 

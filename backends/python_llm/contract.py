@@ -7,7 +7,7 @@ against them. A new tensor is one row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "ROLES",
     "STANDARD_PARAMETERS",
     "TOKENIZER",
+    "UNARY",
     "RoleContract",
     "Tensor",
     "generator_model",
@@ -73,6 +74,7 @@ _PROMPT_MESSAGES = Tensor(
 )
 _FOR_THE_DETOKENIZER = {"chunk_ids", "text_span"}
 _NOT_OF_THE_ENSEMBLE = {"text_input", "messages", "input_ids", "stop", "control", "every_output"}
+_NOT_OF_THE_UNARY = {"stream", "stop", "control", "every_output"}
 
 GENERATOR = RoleContract(
     max_batch_size=1,  # shapes [1, n], as clients of NVIDIA's ensemble send them
@@ -214,10 +216,24 @@ ENSEMBLE = RoleContract(
     outputs=tuple(row for row in GENERATOR.outputs if row.name not in _FOR_THE_DETOKENIZER),
 )
 
+# NAME-unary: the generator for plain infer, one response with all of the text, shapes without a batch dimension.
+# An output of one value is one for each sequence of the request; lists of several sequences follow each other.
+UNARY = RoleContract(
+    max_batch_size=0,
+    decoupled=False,
+    inputs=tuple(row for row in GENERATOR.inputs if row.name not in _NOT_OF_THE_UNARY),
+    outputs=tuple(
+        replace(row, dims=(-1,)) if row.dims == (1,) else row
+        for row in GENERATOR.outputs
+        if row.name not in _FOR_THE_DETOKENIZER
+    ),
+)
+
 ROLES: Mapping[str, RoleContract] = {
     "tokenizer": TOKENIZER,
     "generator": GENERATOR,
     "detokenizer": DETOKENIZER,
+    "unary": UNARY,
 }
 
 # Request parameters that standard clients attach by themselves and that change nothing here.

@@ -27,7 +27,7 @@ ADMIN_KEY_VARIABLE = "TRITON_LLM_ADMIN_KEY"
 
 KvPrecision = Literal["u8", "f16", "f32"]
 InferencePrecision = Literal["auto", "f32"]
-Role = Literal["tokenizer", "generator", "detokenizer"]
+Role = Literal["tokenizer", "generator", "detokenizer", "unary"]
 
 
 @dataclass(frozen=True)
