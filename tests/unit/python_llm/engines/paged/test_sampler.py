@@ -31,6 +31,10 @@ def logits_of(seed: int, size: int = VOCABULARY, scale: float = 3.0) -> Logits:
     return drawn
 
 
+def ids_of(rows: Logits, draws: list[Draw]) -> list[int]:
+    return [choice.id for choice in sample(rows, draws)]
+
+
 def warped(logits: Logits, params: SamplingParams) -> npt.NDArray[np.float64]:
     """Probabilities by transformers, in the order its generate applies the warpers."""
     warpers: list[LogitsProcessor] = [TemperatureLogitsWarper(params.temperature)]
@@ -111,21 +115,27 @@ def test_a_flat_distribution_needs_the_second_look() -> None:
 )
 def test_greedy_is_the_largest_logit(params: SamplingParams) -> None:
     rows = np.stack([logits_of(seed) for seed in range(8)])
-    assert sample(rows, [Draw(params, 0, p) for p in range(8)]) == rows.argmax(axis=1).tolist()
+    assert ids_of(rows, [Draw(params, 0, p) for p in range(8)]) == rows.argmax(axis=1).tolist()
 
 
 def test_the_logits_are_not_changed() -> None:
     rows = np.stack([logits_of(seed) for seed in range(2)])
     before = rows.copy()
     forbidden = frozenset({int(rows[0].argmax())})
-    sample(rows, [Draw(SamplingParams(), 0, 0, forbidden), Draw(SamplingParams(temperature=1.0), 0, 0, forbidden)])
+    sample(
+        rows,
+        [
+            Draw(SamplingParams(), 0, 0, forbidden=forbidden),
+            Draw(SamplingParams(temperature=1.0), 0, 0, forbidden=forbidden),
+        ],
+    )
     assert np.array_equal(rows, before)
 
 
 def chi_square(logits: Logits, params: SamplingParams, draws: list[Draw]) -> float:
     """The statistic over its degrees of freedom."""
     expected = ours(logits, params)
-    ids = sample(np.tile(logits, (len(draws), 1)), draws)
+    ids = ids_of(np.tile(logits, (len(draws), 1)), draws)
     counts = np.bincount(ids, minlength=len(logits))
     assert not counts[expected == 0].any()
     kept = expected > 0
@@ -186,11 +196,11 @@ def test_neighbours_in_the_batch_change_nothing(data: st.DataObject) -> None:
         seed=_seeds,
     )
     forbidden = st.frozensets(st.integers(0, 49), max_size=3)
-    draw = st.builds(Draw, params, st.integers(0, 3), st.integers(0, 4000), forbidden)
+    draw = st.builds(Draw, params, st.integers(0, 3), st.integers(0, 4000), forbidden=forbidden)
     draws = data.draw(st.lists(draw, min_size=1, max_size=6))
     rows = np.stack([logits_of(seed, 50) for seed in range(len(draws))])
-    together = sample(rows, draws)
-    alone = [sample(rows[i : i + 1], [each])[0] for i, each in enumerate(draws)]
+    together = ids_of(rows, draws)
+    alone = [ids_of(rows[i : i + 1], [each])[0] for i, each in enumerate(draws)]
     assert together == alone
     assert not any(token in each.forbidden for token, each in zip(together, draws, strict=True))
 
@@ -199,8 +209,8 @@ def test_forbidden_ids_are_never_drawn_though_they_are_likeliest() -> None:
     logits = np.zeros(6, np.float32)
     logits[[2, 4]] = 50.0
     for params in (SamplingParams(), SamplingParams(temperature=1.0, top_k=3), SamplingParams(temperature=1.0)):
-        draws = [Draw(params, 0, position, frozenset({2, 4})) for position in range(200)]
-        assert not {2, 4} & set(sample(np.tile(logits, (200, 1)), draws))
+        draws = [Draw(params, 0, position, forbidden=frozenset({2, 4})) for position in range(200)]
+        assert not {2, 4} & set(ids_of(np.tile(logits, (200, 1)), draws))
 
 
 def test_no_row_is_no_token() -> None:
