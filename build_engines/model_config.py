@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from python_llm.contract import DTYPES, ENSEMBLE, ROLES, RoleContract, Tensor, role_model
 from python_llm.settings import Role
 
-__all__ = ["BACKEND", "ENSEMBLE_ROLES", "render_ensemble", "render_role"]
+__all__ = ["BACKEND", "ROLES_OF_A_MODEL", "render_ensemble", "render_role"]
 
 BACKEND = "python_llm"
-ENSEMBLE_ROLES: tuple[Role, ...] = ("tokenizer", "generator", "detokenizer")  # the ensemble's steps, in order
+# In the order of loading: the ensemble's steps come before it, the generator before what asks it.
+ROLES_OF_A_MODEL: tuple[Role, ...] = ("tokenizer", "generator", "detokenizer", "unary")
 
 # What a role's config says beside its tensors.
 _EXTRAS: Mapping[str, Sequence[str]] = {
     "tokenizer": ("dynamic_batching { }",),
     "generator": (),
     "detokenizer": ("dynamic_batching { preserve_ordering: true }",),  # else chunks of one stream overtake each other
+    "unary": (),
 }
 _RAGGED = {("detokenizer", "chunk_ids")}  # chunks of unequal lengths share a batch
 

@@ -1,7 +1,7 @@
 """The Triton model repository: entries are data only, written from the tensor table.
 
-A served model NAME is four Triton models: NAME-tokenizer, NAME-generator and NAME-detokenizer, and the ensemble NAME
-over them.
+A served model NAME is five Triton models: NAME-tokenizer, NAME-generator and NAME-detokenizer, the ensemble NAME over
+them, and NAME-unary, which asks the generator.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from build_engines.errors import StorageError, storage_errors
-from build_engines.model_config import ENSEMBLE_ROLES, render_ensemble, render_role
+from build_engines.model_config import ROLES_OF_A_MODEL, render_ensemble, render_role
 from build_engines.spec import check_name
 from python_llm.artifact import MANIFEST
 from python_llm.contract import generator_model, role_model
@@ -105,11 +105,11 @@ def _entry(name: str, artifact: Path, repository: Path) -> Entry:
 
 def _models(name: str) -> tuple[str, ...]:
     """Steps first: Triton loads an ensemble only over steps that are there."""
-    return (*(role_model(name, role) for role in ENSEMBLE_ROLES), name)
+    return (*(role_model(name, role) for role in ROLES_OF_A_MODEL), name)
 
 
 def _texts(name: str, artifact: Path, repository: Path, serving: ServingConfig) -> Iterator[tuple[str, dict[str, str]]]:
-    for role in ENSEMBLE_ROLES:
+    for role in ROLES_OF_A_MODEL:
         model = role_model(name, role)
         path = _artifact_path(artifact, repository / model / "1", repository)
         entry = ModelEntry(role=role, artifact=path, serving=serving)

@@ -16,6 +16,7 @@ from python_llm.contract import (
     GENERATOR,
     ROLES,
     STANDARD_PARAMETERS,
+    UNARY,
     RoleContract,
     Tensor,
 )
@@ -49,6 +50,19 @@ def test_rows_are_well_formed(role: str) -> None:
 
 def test_every_role_of_the_settings_has_a_table() -> None:
     assert set(get_args(Role)) == set(ROLES)
+
+
+def test_the_unary_view_is_the_generator_for_one_answer() -> None:
+    assert not UNARY.decoupled
+    assert UNARY.max_batch_size == 0  # shapes [n]
+    left_out = {"stream", "stop", "control", "every_output"}
+    assert UNARY.inputs == tuple(row for row in GENERATOR.inputs if row.name not in left_out)
+    of_the_generator = {row.name: row for row in GENERATOR.outputs}
+    assert of_the_generator.keys() - {row.name for row in UNARY.outputs} == {"chunk_ids", "text_span"}
+    for row in UNARY.outputs:
+        assert row.dtype == of_the_generator[row.name].dtype
+        assert len(row.dims) == len(of_the_generator[row.name].dims)
+        assert row.dims[0] == -1  # of one sequence, or of several after each other
 
 
 def test_every_output_type_has_an_array_type() -> None:
@@ -113,7 +127,7 @@ def test_the_committed_entries_are_models_of_ours(role: str) -> None:
     assert config.backend == "python_llm"
     assert config.model_transaction_policy.decoupled == ROLES[role].decoupled
     assert [group.count for group in config.instance_group] == [1]
-    assert config.HasField("dynamic_batching") == (role != "generator")
+    assert config.HasField("dynamic_batching") == (role in ("tokenizer", "detokenizer"))
 
 
 def test_chunks_of_one_stream_keep_their_order_and_batch_at_any_length() -> None:

@@ -22,6 +22,7 @@ _ROLES = {
     "tokenizer": "python_llm.roles.tokenizer:TokenizerRole",
     "generator": "python_llm.roles.generator:GeneratorRole",
     "detokenizer": "python_llm.roles.detokenizer:DetokenizerRole",
+    "unary": "python_llm.roles.unary:UnaryRole",
 }
 
 

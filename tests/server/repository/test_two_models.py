@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -16,6 +17,7 @@ from build_engines.build import build
 from build_engines.spec import EngineSpec
 from open_streams import OpenStreams, grpc_stream
 from python_llm.errors import NotFound
+from python_llm.settings import Role
 from server_under_test import ServerUnderTest, running_server
 from tiny_checkpoint import make_tiny_checkpoint
 from triton_llm.cli import main
@@ -23,7 +25,7 @@ from triton_llm_client import AsyncClient, Client, GenerateParams
 
 ARCHITECTURES = {"a": "llama", "b": "qwen2"}
 KNOBS = ("kv_cache_precision=f32", "inference_precision=f32", "kv_cache_bytes=67108864", "threads=1")
-MODELS_OF_B = {"b-tokenizer", "b-generator", "b-detokenizer", "b"}
+MODELS_OF_A, MODELS_OF_B = ({x, *(f"{x}-{role}" for role in get_args(Role))} for x in "ab")
 PROMPT = "The tide went out"
 LONG = GenerateParams(max_tokens=1800, ignore_eos=True)
 SHORT = GenerateParams(max_tokens=24, ignore_eos=True)
@@ -134,7 +136,7 @@ def test_a_restart_brings_back_what_was_loaded(server: ServerUnderTest, engines:
     assert repo(tmp_path, "remove", "b", *url) == 0
     server.wait_until(lambda: not ready_models(server) & MODELS_OF_B, "the launcher to have seen b go")
     restart(server)
-    assert ready_models(server) == {"a", "a-generator", "a-tokenizer", "a-detokenizer"}
+    assert ready_models(server) == MODELS_OF_A
     assert "".join(grpc_stream(server, "a-generator", PROMPT, 24)) == texts["a"]
 
 
@@ -154,7 +156,7 @@ def test_an_unload_that_triton_cannot_finish_is_named(
     server.wait_until(lambda: not ready_models(server) & MODELS_OF_B, "the launcher to have seen b go")
     assert server.is_ready()  # a is not touched
     restart(server)
-    assert ready_models(server) == {"a", "a-generator", "a-tokenizer", "a-detokenizer"}
+    assert ready_models(server) == MODELS_OF_A
 
 
 def ready_models(server: ServerUnderTest) -> set[str]:

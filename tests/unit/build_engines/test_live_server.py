@@ -17,7 +17,7 @@ from python_llm.errors import CallerMistake
 from python_llm.settings import ADMIN_KEY_HEADER, ADMIN_KEY_VARIABLE
 from triton_llm.cli import main
 
-MODELS = ["m-tokenizer", "m-generator", "m-detokenizer", "m"]
+MODELS = ["m-tokenizer", "m-generator", "m-detokenizer", "m-unary", "m"]
 
 
 class ModelControl:

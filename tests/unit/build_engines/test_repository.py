@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -15,7 +16,7 @@ from python_llm.settings import ModelEntry, Role, ServingConfig
 ROOT = Path(__file__).parents[3]
 
 
-MODELS = ("smollm2-tokenizer", "smollm2-generator", "smollm2-detokenizer", "smollm2")
+MODELS = ("smollm2-tokenizer", "smollm2-generator", "smollm2-detokenizer", "smollm2-unary", "smollm2")
 
 
 def add_entry(name: str, artifact: Path, repository: Path, serving: ServingConfig | None = None) -> Path:
@@ -47,12 +48,12 @@ def test_an_artifact_elsewhere_is_named_in_full(tmp_path: Path, tmp_path_factory
     assert ModelEntry.read(folder / "1" / "model.json").artifact == str(elsewhere)
 
 
-def test_a_served_model_is_three_steps_and_their_ensemble(tmp_path: Path, repository: Path) -> None:
+def test_a_served_model_is_three_steps_the_unary_view_and_the_ensemble(tmp_path: Path, repository: Path) -> None:
     folders = entries.add_entry("smollm2", tmp_path / "engines" / "smollm2", repository)
     assert tuple(folders) == MODELS  # the ensemble after its steps
     assert sorted(path.name for path in repository.iterdir()) == sorted(MODELS)
-    roles = [ModelEntry.read(folders[model] / "1" / "model.json").role for model in MODELS[:3]]
-    assert roles == ["tokenizer", "generator", "detokenizer"]
+    roles = [ModelEntry.read(folders[model] / "1" / "model.json").role for model in MODELS[:4]]
+    assert roles == ["tokenizer", "generator", "detokenizer", "unary"]
     assert [path.name for path in (folders["smollm2"] / "1").iterdir()] == [".gitkeep"]
 
 
@@ -64,7 +65,7 @@ def test_the_committed_entries_of_the_default_model_are_what_would_be_written(re
             assert (folder / file).read_bytes() == golden.read_bytes(), "write it again: triton-llm repo add smollm2"
 
 
-@pytest.mark.parametrize("role", ["tokenizer", "generator", "detokenizer"])
+@pytest.mark.parametrize("role", get_args(Role))
 def test_every_tensor_of_the_contract_is_in_the_text(role: Role) -> None:
     contract = ROLES[role]
     rows = re.findall(
@@ -80,8 +81,8 @@ def test_every_tensor_of_the_contract_is_in_the_text(role: Role) -> None:
 def test_instances_are_serving_knobs(tmp_path: Path, repository: Path) -> None:
     serving = ServingConfig(tokenizer_instances=2, detokenizer_instances=3)
     folders = entries.add_entry("smollm2", tmp_path / "a", repository, serving)
-    counts = [re.findall(r"count: (\d)", (folders[model] / "config.pbtxt").read_text()) for model in MODELS[:3]]
-    assert counts == [["2"], ["1"], ["3"]]
+    counts = [re.findall(r"count: (\d)", (folders[model] / "config.pbtxt").read_text()) for model in MODELS[:4]]
+    assert counts == [["2"], ["1"], ["3"], ["1"]]
 
 
 def test_writing_again_touches_nothing(tmp_path: Path, repository: Path) -> None:
@@ -107,9 +108,9 @@ def test_list_and_remove(tmp_path: Path, repository: Path) -> None:
     add_entry("a", tmp_path / "a", repository)
     add_entry("b", tmp_path / "b", repository)
     (repository / "foreign").mkdir()
-    assert [(e.name, len(e.models), e.present) for e in list_entries(repository)] == [("a", 4, True), ("b", 4, False)]
+    assert [(e.name, len(e.models), e.present) for e in list_entries(repository)] == [("a", 5, True), ("b", 5, False)]
     removed = remove_entry("a", repository)
-    assert [folder.name for folder in removed] == ["a", "a-detokenizer", "a-generator", "a-tokenizer"]
+    assert [folder.name for folder in removed] == ["a", "a-unary", "a-detokenizer", "a-generator", "a-tokenizer"]
     assert [e.name for e in list_entries(repository)] == ["b"]
     assert not [path for path in repository.iterdir() if path.name.startswith("a")]
     assert (tmp_path / "a" / "artifact.json").is_file()

@@ -1,0 +1,168 @@
+"""The unary role: plain infer over the generator, asked by Triton's business logic scripting (BLS).
+
+A model that is not decoupled may answer late through its response senders, so the one instance holds any number of
+requests: each waits for the generator in a thread of its own. BLS passes neither a cancellation nor a deadline of the
+caller on; the watcher does, with the generator's ``stop``.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import triton_python_backend_utils as pb_utils
+from python_llm.contract import STANDARD_PARAMETERS, UNARY, generator_model, role_model
+from python_llm.errors import EngineFailure, ServeError, Unavailable, parse_error
+from python_llm.request import read_parameters
+from python_llm.roles.answers import error_response
+from python_llm.settings import ModelEntry
+
+__all__ = ["UnaryRole"]
+
+_CANCEL_CHECK_SECONDS = 0.25  # how late a caller's leaving may be noticed; each check costs about 75 us of CPU
+_SPARE_THREADS = 16  # beyond what the generator takes: those learn at once that its queue is full
+_Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """One request in flight, by the id that the generator knows it by."""
+
+    request_id: str
+    arrays: _Arrays
+    parameters: Mapping[str, Any]
+    timeout: int
+    sender: Any
+
+
+class UnaryRole:
+    """Asks NAME-generator and answers once."""
+
+    def __init__(self, entry: ModelEntry, model_json: Path) -> None:
+        name = model_json.parents[1].name.removesuffix(role_model("", "unary"))
+        self._generator = generator_model(name)
+        most = entry.serving.max_running + entry.serving.max_queue_size + _SPARE_THREADS
+        self._threads = ThreadPoolExecutor(most, thread_name_prefix="unary")
+        self._lock = threading.Lock()  # guards the set, and keeps the watcher off senders that have answered
+        self._calls: set[_Call] = set()
+        self._closed = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        self._watcher.start()
+
+    def execute(self, requests: Sequence[Any]) -> None:
+        for request in requests:
+            sender = request.get_response_sender()
+            try:
+                call = _read(request, sender)
+            except ServeError as error:
+                _answer(sender, error_response(error))
+                continue
+            with self._lock:
+                self._calls.add(call)
+            self._threads.submit(self._run, call)
+
+    def finalize(self) -> None:
+        """Triton calls it when every request has been answered."""
+        self._closed.set()
+        self._watcher.join()
+        self._threads.shutdown(wait=False)
+
+    def _run(self, call: _Call) -> None:
+        try:
+            response = self._ask(call)
+        except ServeError as error:
+            response = error_response(error)
+        except Exception as error:
+            pb_utils.Logger.log_error(f"request '{call.request_id}': {error!r}")
+            response = error_response(EngineFailure("internal", f"request '{call.request_id}': {error!r}."))
+        with self._lock:
+            self._calls.discard(call)
+        _answer(call.sender, response)
+
+    def _ask(self, call: _Call) -> Any:
+        responses = self._exec(call.request_id, call.arrays, call.parameters, call.timeout)
+        tensors = [pb_utils.Tensor(name, array) for name, array in _joined(responses).items()]
+        if not tensors:
+            raise EngineFailure("no_answer", f"model '{self._generator}': it ended the request without an answer.")
+        return pb_utils.InferenceResponse(output_tensors=tensors)
+
+    def _exec(
+        self, request_id: str, arrays: _Arrays, parameters: Mapping[str, Any] | None = None, timeout: int = 0
+    ) -> list[_Arrays]:
+        """Every response of the generator; raises the ServeError that it answers."""
+        request = pb_utils.InferenceRequest(
+            model_name=self._generator,
+            request_id=request_id,
+            inputs=[pb_utils.Tensor(name, array) for name, array in arrays.items()],
+            requested_output_names=[row.name for row in UNARY.outputs],
+            timeout=timeout,
+            parameters=dict(parameters or {}),
+        )
+        try:
+            return [_outputs(response) for response in request.exec(decoupled=True)]
+        except pb_utils.TritonModelException as error:
+            raise Unavailable("no_generator", f"model '{self._generator}': {error}; is it loaded?") from error
+
+    def _watch(self) -> None:
+        while not self._closed.wait(_CANCEL_CHECK_SECONDS):
+            with self._lock:
+                calls = tuple(self._calls)
+            for call in calls:
+                try:
+                    self._stop_if_left(call)
+                except Exception as error:
+                    pb_utils.Logger.log_error(f"watching request '{call.request_id}': {error!r}")
+
+    def _stop_if_left(self, call: _Call) -> None:
+        """Asked again until the call ends, since the generator may not have seen the request yet."""
+        with self._lock:
+            left = call in self._calls and call.sender.is_cancelled()
+        if left:
+            with suppress(ServeError):
+                self._exec(call.request_id, {"stop": np.array([[True]])})
+
+
+def _read(request: Any, sender: Any) -> _Call:
+    """The request for the generator, whose shapes have a batch dimension."""
+    parameters = read_parameters(request.parameters(), UNARY)
+    return _Call(
+        request.request_id() or uuid.uuid4().hex,
+        {tensor.name(): np.array(tensor.as_numpy())[np.newaxis] for tensor in request.inputs()},
+        {name: value for name, value in parameters.items() if name not in STANDARD_PARAMETERS},
+        request.timeout(),
+        sender,
+    )
+
+
+def _outputs(response: Any) -> _Arrays:
+    """One response without its batch dimension; the empty one that ends a stream has none."""
+    if response.has_error():
+        message = response.error().message()
+        raise parse_error(message) or EngineFailure("generator_failed", message)
+    return {tensor.name(): np.array(tensor.as_numpy())[0] for tensor in response.output_tensors()}
+
+
+def _joined(responses: Iterable[_Arrays]) -> _Arrays:
+    """The responses of a request's sequences, in their order, as one."""
+    told = sorted(
+        (r for r in responses if r), key=lambda r: int(r["sequence_index"][0]) if "sequence_index" in r else 0
+    )
+    names = [row.name for row in UNARY.outputs if any(row.name in response for response in told)]
+    return {name: np.concatenate([response[name] for response in told if name in response]) for name in names}
+
+
+def _sequence_index(response: _Arrays) -> int:
+    return int(response["sequence_index"][0]) if "sequence_index" in response else 0
+
+
+def _answer(sender: Any, response: Any) -> None:
+    sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
