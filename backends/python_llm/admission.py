@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import math
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from python_llm.engine import Capabilities, EngineLimits, GenerateRequest, SamplingParams
-from python_llm.errors import InvalidRequest, Unsupported
+from python_llm.admission_abilities import refuse_what_the_engine_lacks
+from python_llm.admission_guide import read_guide
+from python_llm.admission_sampling import read_sampling
+from python_llm.admission_sequences import Sequences, read_sequences
+from python_llm.admission_stops import read_end_ids, read_stop_ids, read_stop_words
+from python_llm.bounds import short_text, whole
+from python_llm.engine import Capabilities, EngineLimits, GenerateRequest
+from python_llm.errors import InvalidRequest
+from python_llm.outputs import UNASKED_OUTPUTS, chosen_outputs
 from python_llm.prompt import PromptReader
 from python_llm.settings import ServingConfig
 from python_llm.stop_words import StopWords
@@ -17,20 +22,28 @@ from python_llm.tokenizer import Tokenizer
 
 __all__ = ["Admission", "Admitted"]
 
-_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
-_MAX_STOP_WORDS = 1024
-_MAX_STOP_WORD_LENGTH = 4096
+_LONGEST_NAME = 256  # characters of tenant and cache_salt
+_MOST_ALTERNATIVES = 20
+_INT32 = 2**31
+_LOG_PROBS = ("return_log_probs", "return_logprobs", "return_cumulative_logprob")
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """A request the engine may run, and what the generator needs around it. ``timeout`` in seconds, 0: none."""
+    """A request the engine may run, and what the generator needs around it. ``timeout`` in seconds, 0: none.
+
+    ``outputs`` are the names of those to send; ``echo``: the text begins with the prompt's.
+    """
 
     request: GenerateRequest
     stop_words: StopWords
     stream: bool
     timeout: float
     every_output: bool = False
+    outputs: frozenset[str] = UNASKED_OUTPUTS
+    echo: bool = False
+    keep_stop_word: bool = False
+    wants_usage: bool = False
 
 
 class Admission:
@@ -44,6 +57,7 @@ class Admission:
         serving: ServingConfig,
         end_ids: Sequence[int],
     ) -> None:
+        self._tokenizer = tokenizer
         self._prompts = PromptReader(tokenizer, vocab_size=limits.vocab_size, max_tokens=limits.max_request_tokens)
         self._limits = limits
         self._capabilities = capabilities
@@ -51,37 +65,50 @@ class Admission:
         self._end_ids = frozenset(i for i in end_ids if i < limits.vocab_size)  # others never come
 
     def admit(self, values: Mapping[str, Any], request_id: str) -> Admitted:
-        self._refuse_what_the_engine_lacks(values)
+        refuse_what_the_engine_lacks(values, self._capabilities)
+        request = self._request(values, request_id)
+        excludes = values.get("exclude_input_in_output", self._serving.exclude_input_in_output)
+        return Admitted(
+            request,
+            read_stop_words(values),
+            stream=bool(values.get("stream", False)),
+            timeout=values["timeout"] / 1e6 if "timeout" in values else self._serving.default_timeout_seconds,
+            every_output=bool(values.get("every_output", False)),
+            outputs=chosen_outputs(values),
+            echo=not excludes,
+            keep_stop_word=bool(values.get("include_stop_str_in_output", False)),
+            wants_usage=bool(values.get("return_perf_metrics", False)),
+        )
+
+    def _request(self, values: Mapping[str, Any], request_id: str) -> GenerateRequest:
+        sequences = read_sequences(values, self._capabilities, self._limits)
+        guide = read_guide(values, self._capabilities)
+        top = _alternatives(values)
         prompt = self._prompts.read(values)
         resumed = self._prompts.check_ids(values.get("resume_ids", []), "resume_ids")
         max_tokens = self._max_tokens(values, len(prompt), len(resumed))
-        request = GenerateRequest(
+        self._check_room(sequences, len(prompt), max_tokens)
+        vocab_size = self._limits.vocab_size
+        return GenerateRequest(
             request_id=request_id,
             prompt_ids=tuple(prompt),
             resume_ids=tuple(resumed),
             max_tokens=max_tokens,
-            min_tokens=_bounded(values, "min_tokens", 0, max_tokens, default=0),
-            sampling=_sampling(values),
-            end_ids=frozenset() if values.get("ignore_eos") else self._end_ids,
-            priority=values.get("priority", 0),
+            min_tokens=whole(values, "min_tokens", 0, max_tokens, default=0),
+            sampling=read_sampling(values, self._tokenizer, vocab_size),
+            end_ids=read_end_ids(values, self._end_ids, vocab_size),
+            stop_ids=read_stop_ids(values, vocab_size),
+            priority=whole(values, "priority", -_INT32, _INT32 - 1, default=0),
+            tenant=short_text(values, "tenant", _LONGEST_NAME),
+            sequence_count=sequences.count,
+            first_index=sequences.first_index,
+            beam=sequences.beam,
+            log_probs=any(values.get(name) for name in _LOG_PROBS),
+            top_log_probs=top,
+            prompt_log_probs=bool(values.get("return_prompt_log_probs", False)),
+            guide=guide,
+            cache_salt=short_text(values, "cache_salt", _LONGEST_NAME),
         )
-        timeout = values["timeout"] / 1e6 if "timeout" in values else self._serving.default_timeout_seconds
-        return Admitted(
-            request,
-            _stop_words(values),
-            stream=bool(values.get("stream", False)),
-            timeout=timeout,
-            every_output=bool(values.get("every_output", False)),
-        )
-
-    def _refuse_what_the_engine_lacks(self, values: Mapping[str, Any]) -> None:
-        lacking = [name for name in _SAMPLING if name in values and name not in self._capabilities.sampling]
-        if values.get("resume_ids") and not self._capabilities.resume:
-            lacking.append("resume_ids")
-        if values.get("priority") and not self._capabilities.priorities:
-            lacking.append("priority")
-        if lacking:
-            raise Unsupported("not_supported", f"{', '.join(lacking)}: this engine has no such ability; leave it out.")
 
     def _max_tokens(self, values: Mapping[str, Any], prompt: int, resumed: int) -> int:
         room = self._limits.max_request_tokens - prompt
@@ -90,54 +117,40 @@ class Admission:
         if "max_tokens" not in values:
             return max(resumed + 1, min(self._serving.default_max_tokens, room))
         wanted = int(values["max_tokens"])
-        if wanted < 1:
-            raise InvalidRequest("max_tokens_too_small", f"max_tokens {wanted}: it must be at least 1.")
+        fewest = 0 if values.get("return_prompt_log_probs") else 1
+        if wanted < fewest:
+            remedy = "" if fewest == 0 else "; 0 is for return_prompt_log_probs"
+            raise InvalidRequest("max_tokens_too_small", f"max_tokens {wanted}: it must be at least {fewest}{remedy}.")
         if wanted > room:
             raise InvalidRequest(
                 "max_tokens_too_large",
                 f"max_tokens {wanted}: with {prompt} prompt tokens at most {room} fit into "
                 f"{self._limits.max_request_tokens}; ask for fewer tokens or shorten the prompt.",
             )
-        if resumed >= wanted:
+        if resumed and resumed >= wanted:
             raise InvalidRequest(
                 "nothing_to_resume",
                 f"resume_ids: {resumed} tokens, max_tokens {wanted}; resumed tokens must be fewer than max_tokens.",
             )
         return wanted
 
-
-def _sampling(values: Mapping[str, Any]) -> SamplingParams:
-    chosen = any(name in values for name in ("top_k", "top_p", "min_p"))
-    return SamplingParams(
-        temperature=_real(values, "temperature", 0.0, 100.0, default=1.0 if chosen else 0.0),
-        top_k=_bounded(values, "top_k", 0, 2**31 - 1, default=0),
-        top_p=_real(values, "top_p", 0.0, 1.0, default=1.0),
-        min_p=_real(values, "min_p", 0.0, 1.0, default=0.0),
-        seed=int(values.get("seed", secrets.randbits(63))),
-    )
-
-
-def _real(values: Mapping[str, Any], name: str, low: float, high: float, *, default: float) -> float:
-    value = float(values.get(name, default))
-    if not (math.isfinite(value) and low <= value <= high):
-        raise InvalidRequest(f"{name}_out_of_range", f"{name} {value:g}: it must be from {low:g} to {high:g}.")
-    return value
+    def _check_room(self, sequences: Sequences, prompt: int, max_tokens: int) -> None:
+        """Beams run together or not at all."""
+        width = sequences.beam.width if sequences.beam else 1
+        if width > 1 and prompt + width * max_tokens > self._limits.cache_tokens:
+            raise InvalidRequest(
+                "beams_too_large",
+                f"beam_width {width}: with {prompt} prompt tokens and max_tokens {max_tokens} the beams take "
+                f"{prompt + width * max_tokens} tokens, and the KV cache holds {self._limits.cache_tokens}; ask for "
+                "fewer beams or tokens.",
+            )
 
 
-def _bounded(values: Mapping[str, Any], name: str, low: int, high: int, *, default: int) -> int:
-    value = int(values.get(name, default))
-    if not low <= value <= high:
-        raise InvalidRequest(f"{name}_out_of_range", f"{name} {value}: it must be from {low} to {high}.")
-    return value
-
-
-def _stop_words(values: Mapping[str, Any]) -> StopWords:
-    words = [word for word in values.get("stop_words", []) if word]
-    if len(words) > _MAX_STOP_WORDS:
-        raise InvalidRequest("too_many_stop_words", f"stop_words: {len(words)} words; at most {_MAX_STOP_WORDS}.")
-    longest = max(map(len, words), default=0)
-    if longest > _MAX_STOP_WORD_LENGTH:
+def _alternatives(values: Mapping[str, Any]) -> int:
+    top = whole(values, "top_log_probs", 0, _MOST_ALTERNATIVES, default=0)
+    if top and not any(values.get(name) for name in (*_LOG_PROBS, "return_prompt_log_probs")):
         raise InvalidRequest(
-            "stop_word_too_long", f"stop_words: a word of {longest} characters; at most {_MAX_STOP_WORD_LENGTH}."
+            "needs_log_probs",
+            f"top_log_probs {top}: nothing asks for log-probs; send return_log_probs or return_prompt_log_probs too.",
         )
-    return StopWords(words)
+    return top

@@ -1,196 +1,53 @@
 """The one tensor table: what a served model takes and gives.
 
 ``config.pbtxt``, request parsing, response building, clients and docs are written from these rows or tested
-against them. A new tensor is one row.
+against them. A new tensor is one row, of ``request_tensors``, ``response_tensors`` or ``foreign_tensors``; here they
+become the tables of the roles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+
+from python_llm.foreign_tensors import FOREIGN, FOREIGN_OUTPUTS
+from python_llm.request_tensors import INPUT_IDS, MESSAGES, ONLY_OF_THE_GENERATOR, REQUEST, TEXT_INPUT
+from python_llm.response_tensors import FOR_THE_DETOKENIZER, OF_THE_LLMAPI_MODEL, RESPONSE
+from python_llm.tensors import DTYPES, Dtype, RoleContract, Tensor
 
 __all__ = [
     "CONTROL_OPERATIONS",
     "DETOKENIZER",
     "DTYPES",
     "ENSEMBLE",
+    "FOREIGN_OUTPUTS",
     "GENERATOR",
     "ROLES",
     "STANDARD_PARAMETERS",
     "TOKENIZER",
     "UNARY",
+    "Dtype",
     "RoleContract",
     "Tensor",
     "generator_model",
     "role_model",
 ]
 
-Dtype = Literal["BYTES", "BOOL", "INT32", "INT64", "UINT64", "FP32"]
-
-# Triton's wire names -> the names config.pbtxt uses.
-DTYPES: Mapping[Dtype, str] = {
-    "BYTES": "TYPE_STRING",
-    "BOOL": "TYPE_BOOL",
-    "INT32": "TYPE_INT32",
-    "INT64": "TYPE_INT64",
-    "UINT64": "TYPE_UINT64",
-    "FP32": "TYPE_FP32",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """One row: ``dims`` without the batch dimension, -1 for any length."""
-
-    name: str
-    dtype: Dtype
-    dims: tuple[int, ...]
-    meaning: str
-    optional: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class RoleContract:
-    """The tensors of one role. ``max_batch_size`` 0 means no batch dimension."""
-
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    max_batch_size: int
-    decoupled: bool
-
-    def input(self, name: str) -> Tensor | None:
-        return next((row for row in self.inputs if row.name == name), None)
-
-
-_PROMPT_TEXT = Tensor(
-    "text_input", "BYTES", (1,), "The prompt as text; exactly one of text_input, input_ids, messages."
-)
-_PROMPT_MESSAGES = Tensor(
-    "messages",
-    "BYTES",
-    (1,),
-    "The prompt as a JSON list of chat messages, or an object with 'messages' and 'tools'; the checkpoint's own chat template is applied.",
-)
-_FOR_THE_DETOKENIZER = {"chunk_ids", "text_span"}
-_NOT_OF_THE_ENSEMBLE = {"text_input", "messages", "input_ids", "stop", "control", "every_output"}
-_NOT_OF_THE_UNARY = {"stream", "stop", "control", "every_output"}
+_OF_A_STREAM = {"stream", "streaming", "stop", "control", "every_output"}
 
 GENERATOR = RoleContract(
     max_batch_size=1,  # shapes [1, n], as clients of NVIDIA's ensemble send them
     decoupled=True,
-    inputs=(
-        _PROMPT_TEXT,
-        Tensor("input_ids", "INT32", (-1,), "The prompt as token ids."),
-        _PROMPT_MESSAGES,
-        Tensor(
-            "resume_ids",
-            "INT32",
-            (-1,),
-            "Tokens this request already produced elsewhere: they count for max_tokens, usage, stop words and random position, and are not sent again.",
-        ),
-        Tensor(
-            "max_tokens",
-            "INT32",
-            (1,),
-            "Most tokens to generate; absent: default_max_tokens, cut to the context.",
-        ),
-        Tensor("min_tokens", "INT32", (1,), "End tokens and stop words are ignored before this many tokens."),
-        Tensor("stream", "BOOL", (1,), "true: a response for each step's text; false (default): one response."),
-        Tensor(
-            "temperature",
-            "FP32",
-            (1,),
-            "Divides the logits; 0 is greedy. Absent: greedy unless top_k, top_p or min_p is given, then 1.",
-        ),
-        Tensor("top_k", "INT32", (1,), "Sample among the k likeliest tokens; 0 is off, 1 is greedy."),
-        Tensor(
-            "top_p",
-            "FP32",
-            (1,),
-            "Sample among the likeliest tokens that hold this mass; 1 is off, 0 is greedy.",
-        ),
-        Tensor("min_p", "FP32", (1,), "Drop tokens less likely than this share of the likeliest; 0 is off."),
-        Tensor("seed", "UINT64", (1,), "Seed of the sampling noise; absent: a fresh one is drawn."),
-        Tensor(
-            "stop_words",
-            "BYTES",
-            (-1,),
-            "Texts that end generation where they appear; they are cut from the text.",
-        ),
-        Tensor("ignore_eos", "BOOL", (1,), "true: end tokens do not end generation."),
-        Tensor("priority", "INT32", (1,), "Lower runs earlier; default 0."),
-        Tensor(
-            "timeout",
-            "UINT64",
-            (1,),
-            "Microseconds from arrival after which the request ends with finish_reason timeout; 0: none.",
-        ),
-        Tensor(
-            "stop",
-            "BOOL",
-            (1,),
-            "true: cancel the running request that has this request's id; nothing else is read.",
-        ),
-        Tensor("control", "BYTES", (1,), "A control request of the launcher: JSON with 'operation' and 'secret'."),
-        Tensor(
-            "every_output",
-            "BOOL",
-            (1,),
-            "true: every response has every output, as an ensemble needs; its text is then left to the detokenizer.",
-        ),
-    ),
-    outputs=(
-        Tensor(
-            "text_output",
-            "BYTES",
-            (1,),
-            "New text since the last response; the concatenation is the full text.",
-        ),
-        Tensor(
-            "output_ids",
-            "INT32",
-            (-1,),
-            "Ids of the tokens whose text is all in text_output by now, or was cut by a stop.",
-        ),
-        Tensor(
-            "sequence_index",
-            "INT32",
-            (1,),
-            "In the last response: which sequence of the request this is; 0 for a single one.",
-        ),
-        Tensor(
-            "finish_reason",
-            "BYTES",
-            (1,),
-            "In the last response alone: stop, length, cancelled or timeout.",
-        ),
-        Tensor("num_input_tokens", "INT32", (1,), "In the last response: prompt tokens."),
-        Tensor(
-            "num_output_tokens",
-            "INT32",
-            (1,),
-            "In the last response: tokens generated, resumed ones included, an end token not.",
-        ),
-        Tensor("seed_used", "UINT64", (1,), "In the last response: the seed of the sampling noise."),
-        Tensor(
-            "chunk_ids",
-            "INT32",
-            (-1,),
-            "With every_output: output_ids, after the ids that an unfinished character began in.",
-        ),
-        Tensor(
-            "text_span", "INT32", (2,), "With every_output: UTF-8 bytes of chunk_ids' text to skip, and then to emit."
-        ),
-    ),
+    inputs=(*REQUEST, *FOREIGN),
+    outputs=RESPONSE,
 )
 
 TOKENIZER = RoleContract(
     max_batch_size=32,
     decoupled=False,
-    inputs=(_PROMPT_TEXT, _PROMPT_MESSAGES),
+    inputs=(TEXT_INPUT, MESSAGES),
     outputs=(
-        Tensor("input_ids", "INT32", (-1,), "The prompt as token ids."),
+        INPUT_IDS,
         Tensor("every_output", "BOOL", (1,), "Always true: tells the generator that it stands in an ensemble."),
     ),
 )
@@ -198,22 +55,21 @@ TOKENIZER = RoleContract(
 DETOKENIZER = RoleContract(
     max_batch_size=32,
     decoupled=False,
-    inputs=(
-        Tensor("chunk_ids", "INT32", (-1,), "Tokens that begin and end at whole characters.", optional=False),
-        Tensor("text_span", "INT32", (2,), "UTF-8 bytes of their text to skip, and then to emit.", optional=False),
-    ),
-    outputs=(Tensor("text_output", "BYTES", (1,), "The tokens' text."),),
+    inputs=tuple(replace(row, optional=False) for row in RESPONSE if row.name in FOR_THE_DETOKENIZER),
+    outputs=tuple(row for row in RESPONSE if row.name == "text_output"),
 )
 
-# The served model NAME: tokenizer -> generator -> detokenizer. Rows by name, from the roles above.
+# The served model NAME: tokenizer -> generator -> detokenizer. Rows by name, from the roles above. It takes all that
+# the generator takes but what goes to the generator itself, and gives all but what the detokenizer reads; the
+# llmapi model's own names are for clients that have no ensemble.
 ENSEMBLE = RoleContract(
     max_batch_size=1,
     decoupled=True,
     inputs=(
         *TOKENIZER.inputs,
-        *(row for row in GENERATOR.inputs if row.name not in _NOT_OF_THE_ENSEMBLE),
+        *(row for row in GENERATOR.inputs if row not in TOKENIZER.inputs and row.name not in ONLY_OF_THE_GENERATOR),
     ),
-    outputs=tuple(row for row in GENERATOR.outputs if row.name not in _FOR_THE_DETOKENIZER),
+    outputs=tuple(row for row in RESPONSE if row.name not in FOR_THE_DETOKENIZER | OF_THE_LLMAPI_MODEL),
 )
 
 # NAME-unary: the generator for plain infer, one response with all of the text, shapes without a batch dimension.
@@ -221,11 +77,9 @@ ENSEMBLE = RoleContract(
 UNARY = RoleContract(
     max_batch_size=0,
     decoupled=False,
-    inputs=tuple(row for row in GENERATOR.inputs if row.name not in _NOT_OF_THE_UNARY),
+    inputs=tuple(row for row in GENERATOR.inputs if row.name not in _OF_A_STREAM),
     outputs=tuple(
-        replace(row, dims=(-1,)) if row.dims == (1,) else row
-        for row in GENERATOR.outputs
-        if row.name not in _FOR_THE_DETOKENIZER
+        replace(row, dims=(-1,)) if row.is_scalar else row for row in RESPONSE if row.name not in FOR_THE_DETOKENIZER
     ),
 )
 

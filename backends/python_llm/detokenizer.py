@@ -1,4 +1,4 @@
-"""From a chunk of tokens to its text: the far end of the generator's exact stream."""
+"""From a chunk of tokens to its texts: the far end of the generator's exact stream."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from collections.abc import Sequence
 
 from python_llm.token_bytes import TokenBytes
 
-__all__ = ["chunk_text"]
+__all__ = ["chunk_texts"]
 
 
-def chunk_text(token_bytes: TokenBytes, ids: Sequence[int], span: Sequence[int]) -> str:
-    """The text of ``ids``: ``span`` is (UTF-8 bytes to skip, bytes to emit after them); see ``stream.Delta``."""
-    skip, emit = span
-    text = b"".join(token_bytes[token_id] for token_id in ids).decode("utf-8", "replace")
-    return text.encode()[skip : skip + emit].decode()
+def chunk_texts(token_bytes: TokenBytes, ids: Sequence[int], spans: Sequence[int]) -> list[str]:
+    """The text of each sequence in a chunk.
+
+    ``spans`` has for each of them how many of ``ids`` are its own, UTF-8 bytes of their text to skip, and bytes to
+    emit after them; see ``stream.Delta``.
+    """
+    texts, begin = [], 0
+    for count, skip, emit in zip(spans[::3], spans[1::3], spans[2::3], strict=True):
+        text = b"".join(token_bytes[token_id] for token_id in ids[begin : begin + count]).decode("utf-8", "replace")
+        texts.append(text.encode()[skip : skip + emit].decode())
+        begin += count
+    return texts

@@ -19,7 +19,7 @@ from typing import Any
 
 from python_llm.admission import Admission
 from python_llm.delivery import Delivery
-from python_llm.engine import Engine, Event, Failed, Finished, Tokens
+from python_llm.engine import Engine, Event
 from python_llm.errors import EngineFailure, InvalidRequest, NotFound, ServeError, Unavailable
 from python_llm.session import Reply, Session
 from python_llm.settings import ServingConfig
@@ -142,6 +142,7 @@ class Generator:
             )
         admitted = self._admission.admit(values, f"{request_id}#{next(self._numbers)}")
         session = Session(request_id, admitted, reply, self._tokenizer.token_bytes)
+        session.arrival = arrival
         session.deadline = arrival + admitted.timeout if admitted.timeout else 0.0
         with self._lock:
             running = self._sessions.get(request_id)
@@ -171,16 +172,19 @@ class Generator:
                 del self._sessions[session.caller_id]
 
     def _deliver(self, session: Session, events: list[Event]) -> None:
-        ids = [token_id for event in events if isinstance(event, Tokens) for token_id in event.ids]
-        end = next((event for event in events if isinstance(event, (Finished, Failed))), None)
         try:
-            session.on_events(ids, end)
-            if session.stopped_by_text and end is None:
-                self._engine.cancel(session.request.request_id)
+            session.on_events(events)
+            self._cancel_cut_short(session)
         except Exception as error:
             self._mishap(session, error)
-        if end is not None:
+        if session.ended_at_engine:
             self._forget(session)
+
+    def _cancel_cut_short(self, session: Session) -> None:
+        """Sequences that a stop word ended; asked again until the engine has seen it."""
+        request = session.request
+        for index in session.cut_short:
+            self._engine.cancel(request.request_id, index if request.sequence_count > 1 else None)
 
     def _mishap(self, session: Session, error: Exception) -> None:
         """Delivery broke: end the request at both ends."""

@@ -30,6 +30,7 @@ class PromptReader:
             raise InvalidRequest("one_prompt", f"prompt: {found} given; send exactly one of {', '.join(_PROMPTS)}.")
         if given[0] == "input_ids":
             prompt = self.check_ids(values["input_ids"], "input_ids")
+            _check_length(values, len(prompt))
         elif given[0] == "messages":
             prompt = self._encode(self._render(values["messages"]), "messages", special_tokens=False)
         else:
@@ -74,6 +75,15 @@ class PromptReader:
         return InvalidRequest(
             "prompt_too_long",
             f"prompt: {count} tokens; prompt and output together may have {self._max_tokens}: shorten the prompt.",
+        )
+
+
+def _check_length(values: Mapping[str, Any], count: int) -> None:
+    """NVIDIA's tensorrt_llm model takes the length beside the ids."""
+    said = values.get("input_lengths", count)
+    if said != count:
+        raise InvalidRequest(
+            "wrong_length", f"input_lengths {said}: input_ids holds {count}; send the ids alone, without padding."
         )
 
 

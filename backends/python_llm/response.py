@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,21 +13,45 @@ from python_llm.contract import RoleContract, Tensor
 __all__ = ["output_arrays"]
 
 _NUMPY: Mapping[str, Any] = {
+    "BYTES": np.object_,
     "BOOL": np.bool_,
     "INT32": np.int32,
     "INT64": np.int64,
     "UINT64": np.uint64,
     "FP32": np.float32,
 }
+_Array = npt.NDArray[Any]
+_EMPTY: dict[tuple[str, int], _Array] = {}  # an ensemble's response is full of them
 
 
-def output_arrays(values: Mapping[str, Any], contract: RoleContract) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of shape [1, n] for the rows that ``values`` names, in the contract's order."""
+def output_arrays(values: Mapping[str, Any], contract: RoleContract) -> dict[str, _Array]:
+    """Arrays of shape [1, n] for the rows that ``values`` names, in the contract's order.
+
+    A value is one item or a sequence of items; of a row with two dims a sequence of rows, which are filled up with 0.
+    """
     return {row.name: _array(row, values[row.name]) for row in contract.outputs if row.name in values}
 
 
-def _array(row: Tensor, value: Any) -> npt.NDArray[Any]:
-    items = list(value) if row.dims != (1,) else [value]
+def _array(row: Tensor, value: Any) -> _Array:
+    items = value if isinstance(value, (list, tuple)) else (value,)
+    if not items:
+        return _empty(row)
+    if len(row.dims) > 1:
+        return _table(row, items)
     if row.dtype == "BYTES":
         return np.array([[item.encode() for item in items]], dtype=np.object_)
     return np.array(items, dtype=_NUMPY[row.dtype]).reshape(1, len(items))
+
+
+def _empty(row: Tensor) -> _Array:
+    key = row.dtype, len(row.dims)
+    if key not in _EMPTY:
+        _EMPTY[key] = np.zeros((1, *[0] * len(row.dims)), dtype=_NUMPY[row.dtype])
+    return _EMPTY[key]
+
+
+def _table(row: Tensor, lines: Sequence[Sequence[Any]]) -> _Array:
+    array = np.zeros((1, len(lines), max(map(len, lines))), dtype=_NUMPY[row.dtype])
+    for number, line in enumerate(lines):
+        array[0, number, : len(line)] = line
+    return array

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from python_llm.admission import Admitted
-from python_llm.engine import Failed, Finished, FinishReason
+from python_llm.engine import Event, Failed, Finished, FinishReason, PromptLogProbs, Tokens
 from python_llm.errors import ServeError
-from python_llm.stream import Delta, TextStream
+from python_llm.output_sequence import OutputSequence
+from python_llm.outputs import OutputWriter
+from python_llm.response_facts import Part, RequestFacts
 from python_llm.token_bytes import TokenBytes
 
 __all__ = ["Reply", "Session"]
 
 
 class Reply(Protocol):
-    """Where a request's responses go."""
+    """Where a request's responses go: outputs by name, one value or a list."""
 
     def send(self, outputs: Mapping[str, Any], *, final: bool) -> None: ...
 
@@ -43,31 +46,49 @@ class Session:
         self.begun = False  # its first tokens were handled
         self.ending = False  # a final response or an error is being sent
         self.ended = False  # and was sent
+        self.failed_at_engine = False
         self._streams = admitted.stream
-        self._every_output = admitted.every_output
-        self._text = TextStream(token_bytes, admitted.stop_words, self.request.min_tokens)
-        self._text.resume(self.request.resume_ids)
-        self._kept: list[Delta] = []  # deltas of a request that does not stream
+        self._first = True
+        first, count = self.request.first_index, self.request.sequence_count
+        self._sequences = {i: OutputSequence(i, admitted, token_bytes) for i in range(first, first + count)}
+        self._facts = RequestFacts(self.request, time.monotonic_ns(), token_bytes)
+        self._writer = OutputWriter(admitted.outputs, several=count > 1, in_ensemble=admitted.every_output)
+        self._parts: list[Part] = []  # of a request that does not stream: its sequences that ended
 
     @property
-    def stopped_by_text(self) -> bool:
-        return self._text.stop_word is not None
+    def arrival(self) -> float:
+        """When the request came, as time.monotonic()."""
+        return self._facts.arrival_ns / 1e9
 
-    def on_events(self, ids: Sequence[int], end: Finished | Failed | None) -> None:
-        """New tokens, and perhaps the end, in one response."""
+    @arrival.setter
+    def arrival(self, seconds: float) -> None:
+        self._facts.arrival_ns = int(seconds * 1e9)
+
+    @property
+    def cut_short(self) -> Sequence[int]:
+        """The sequences whose text ended while the engine goes on with them."""
+        return [] if self.failed_at_engine else [s.index for s in self._sequences.values() if s.cut_short]
+
+    @property
+    def ended_at_engine(self) -> bool:
+        return self.failed_at_engine or all(s.end_at_engine is not None for s in self._sequences.values())
+
+    def on_events(self, events: Sequence[Event]) -> None:
+        """What the engine said since the last call; sends what may be sent."""
+        failure = next((event for event in events if isinstance(event, Failed)), None)
+        self.failed_at_engine = self.failed_at_engine or failure is not None
+        parts = self._take(events)
         if self.ended:
-            return  # tokens after a stop word: the engine had not yet seen the cancel
-        self.begun = self.begun or bool(ids)
-        delta = self._text.push(ids)
-        if self.stopped_by_text:
-            self._finish(delta, "stop")
-        elif isinstance(end, Failed):
-            self.fail(end.error)
-        elif isinstance(end, Finished):
-            reason = self.verdict if self.verdict and end.reason == "cancelled" else end.reason
-            self._finish(Delta.join([delta, self._text.finish()]), reason)
-        elif delta:
-            self._emit(delta)
+            return
+        done = all(sequence.ended for sequence in self._sequences.values())
+        if failure is not None and not done:
+            self.fail(failure.error)
+        elif self._streams:
+            self._stream(parts, done)
+        else:
+            self._parts += parts
+            if done:
+                self._send(sorted(self._parts, key=lambda part: part.index), final=True)
 
     def fail(self, error: ServeError) -> None:
         if not self.ended:
@@ -75,30 +96,28 @@ class Session:
             self.reply.fail(error)
             self.ended = True
 
-    def _emit(self, delta: Delta) -> None:
-        if self._streams:
-            self.reply.send(self._outputs(delta, ""), final=False)
-        else:
-            self._kept.append(delta)
+    def _take(self, events: Sequence[Event]) -> list[Part]:
+        by_index: dict[int, list[Tokens]] = {}
+        for event in events:
+            if isinstance(event, Finished):
+                self._sequences[event.index].end_at_engine = event
+                self._facts.usages.append(event.usage)
+                by_index.setdefault(event.index, [])
+            elif isinstance(event, Tokens):
+                by_index.setdefault(event.index, []).append(event)
+                self.begun = True
+            elif isinstance(event, PromptLogProbs):
+                self._facts.prompt = event
+        parts = (self._sequences[index].take(said, self.verdict) for index, said in by_index.items())
+        return [part for part in parts if part is not None]
 
-    def _finish(self, last: Delta, reason: str) -> None:
-        whole = Delta.join([*self._kept, last])
-        self.ending = True
-        self.reply.send(self._outputs(whole, reason), final=True)
-        self.ended = True
+    def _stream(self, parts: Sequence[Part], done: bool) -> None:
+        for part in parts:
+            self._send([part], final=done and part is parts[-1])
 
-    def _outputs(self, delta: Delta, reason: str) -> dict[str, Any]:
-        """Each tensor costs time in three processes, so a delta has two; the last response says the rest."""
-        outputs: dict[str, Any] = {"output_ids": delta.ids}
-        if self._every_output:
-            outputs["chunk_ids"] = (*delta.context, *delta.ids)
-            outputs["text_span"] = (delta.skip, len(delta.text.encode()))
-        else:
-            outputs["text_output"] = delta.text
-        if reason or self._every_output:
-            outputs["sequence_index"] = 0
-            outputs["finish_reason"] = reason
-            outputs["num_input_tokens"] = len(self.request.prompt_ids)
-            outputs["num_output_tokens"] = self._text.token_count
-            outputs["seed_used"] = self.request.sampling.seed
-        return outputs
+    def _send(self, parts: Sequence[Part], *, final: bool) -> None:
+        outputs = self._writer.write(self._facts, parts, first=self._first, last=final)
+        self._first = False
+        self.ending = self.ending or final
+        self.reply.send(outputs, final=final)
+        self.ended = self.ended or final

@@ -40,6 +40,7 @@ class ServingConfig:
     default_max_tokens: int = 512  # for requests that do not say; cut to the context
     max_sequence_len: int = 0  # prompt plus output; 0: the model's context length
     default_timeout_seconds: float = 0.0  # for requests that do not say; 0: none
+    exclude_input_in_output: bool = True  # for requests that do not say; false: texts begin with the prompt's
     kv_cache_bytes: int = 1 << 30
     kv_cache_precision: KvPrecision = "u8"
     inference_precision: InferencePrecision = "auto"

@@ -22,8 +22,8 @@ class Delta:
     """New text, and the ids of the tokens whose text it completes.
 
     The text is what the bytes of ``context`` and ``ids`` stand for, less ``skip`` UTF-8 bytes at its beginning (sent
-    before) and what a stop word cut from its end. Only a resumed stream has a context: the tokens in which the
-    character began that was unfinished then.
+    before) and what a stop word cut from its end. Only a stream's first delta has a context: where it is resumed, the
+    tokens in which the character began that was unfinished then; where it repeats its prompt, the prompt.
     """
 
     text: str
@@ -45,15 +45,19 @@ class Delta:
 class TextStream:
     """Push ids, get deltas. ``stop_word`` is set once a stop word ended the text; later ids are ignored."""
 
-    def __init__(self, token_bytes: TokenBytes, stop_words: StopWords, min_tokens: int = 0) -> None:
+    def __init__(
+        self, token_bytes: TokenBytes, stop_words: StopWords, min_tokens: int = 0, *, keep_stop_word: bool = False
+    ) -> None:
         self._token_bytes = token_bytes
         self._words = stop_words
+        self._keep_stop_word = keep_stop_word
         self._state = 0
         self._min_tokens = min_tokens
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""  # text not sent yet
         self._tokens: deque[tuple[int, int]] = deque()  # (id, where its text ends in _held); -1: unfinished character
         self._context: tuple[tuple[int, ...], int] = ((), 0)  # of the next delta
+        self._echo = ""  # text before the next delta's own
         self.token_count = 0
         self.stop_word: str | None = None
 
@@ -67,6 +71,11 @@ class TextStream:
         self._context = (tuple(ids[whole:]), len(self._held[text_end:].encode()))
         self._held = ""
         self._tokens.clear()
+
+    def echo(self, prompt_ids: Sequence[int]) -> None:
+        """Begin the text with the prompt's; not of a resumed stream, whose beginning was sent."""
+        self._echo = b"".join(self._token_bytes[token_id] for token_id in prompt_ids).decode("utf-8", "replace")
+        self._context = (tuple(prompt_ids), 0)
 
     def push(self, ids: Sequence[int]) -> Delta:
         """Take new tokens; return what may be sent now (often empty while something is held back)."""
@@ -91,7 +100,8 @@ class TextStream:
             word = self._words.matched[self._state]
             if word is not None and self.token_count > self._min_tokens:
                 self.stop_word = word
-                self._held = self._held[: max(0, begin + offset + 1 - len(word))]
+                cut = 0 if self._keep_stop_word else len(word)
+                self._held = self._held[: max(0, begin + offset + 1 - cut)]
                 break
         unfinished = bool(self._utf8.getstate()[0])
         self._tokens.append((token_id, -1 if unfinished else len(self._held)))
@@ -114,10 +124,11 @@ class TextStream:
         ids, text = tuple(token_id for token_id, _ in self._tokens), self._held
         self._held = ""
         self._tokens.clear()
-        return self._delta(text, ids)
+        return self._delta(text, ids, last=True)
 
-    def _delta(self, text: str, ids: tuple[int, ...]) -> Delta:
-        if not (text or ids):
+    def _delta(self, text: str, ids: tuple[int, ...], *, last: bool = False) -> Delta:
+        if not (text or ids or (last and self._echo)):
             return Delta("", ())
         (context, skip), self._context = self._context, ((), 0)
-        return Delta(text, ids, context, skip)
+        echo, self._echo = self._echo, ""
+        return Delta(echo + text, ids, context, skip)

@@ -17,12 +17,22 @@ from triton_llm_client.params import Scalar, Tensors
 
 __all__ = ["checked_inputs", "json_fields", "pack", "shape_of", "unpack"]
 
-_FORMATS: Mapping[Dtype, str] = {"BOOL": "?", "INT32": "i", "INT64": "q", "UINT64": "Q", "FP32": "f"}
+_FORMATS: Mapping[Dtype, str] = {
+    "BOOL": "?",
+    "UINT8": "B",
+    "INT32": "i",
+    "INT64": "q",
+    "UINT64": "Q",
+    "FP16": "e",
+    "FP32": "f",
+}
 _BOUNDS: Mapping[Dtype, tuple[int, int]] = {
+    "UINT8": (0, 2**8 - 1),
     "INT32": (-(2**31), 2**31 - 1),
     "INT64": (-(2**63), 2**63 - 1),
     "UINT64": (0, 2**64 - 1),
 }
+_LARGEST: Mapping[Dtype, float] = {"FP16": 65504.0, "FP32": 3.4028234e38}
 
 
 def checked_inputs(contract: RoleContract, tensors: Tensors) -> list[tuple[Tensor, Sequence[Scalar]]]:
@@ -106,7 +116,7 @@ def _float(row: Tensor, value: Scalar) -> float:
     if isinstance(value, (bool, str)):
         raise _wrong_type(row, value, "a number")
     number = float(value)
-    if not math.isfinite(number) or abs(number) > 3.4028234e38:
+    if not math.isfinite(number) or abs(number) > _LARGEST[row.dtype]:
         raise InvalidRequest("out_of_range", f"{row.name} {value}: it must be a finite {row.dtype} number.")
     return number
 
@@ -137,9 +147,11 @@ def _numbers(code: str) -> Callable[[bytes], tuple[Any, ...]]:
 _CHECKS: Mapping[Dtype, Callable[[Tensor, Scalar], Scalar]] = {
     "BYTES": _text,
     "BOOL": _bool,
+    "UINT8": _integer,
     "INT32": _integer,
     "INT64": _integer,
     "UINT64": _integer,
+    "FP16": _float,
     "FP32": _float,
 }
 _UNPACK: Mapping[str, Callable[[bytes], tuple[Any, ...]]] = {

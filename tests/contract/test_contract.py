@@ -55,7 +55,7 @@ def test_every_role_of_the_settings_has_a_table() -> None:
 def test_the_unary_view_is_the_generator_for_one_answer() -> None:
     assert not UNARY.decoupled
     assert UNARY.max_batch_size == 0  # shapes [n]
-    left_out = {"stream", "stop", "control", "every_output"}
+    left_out = {"stream", "streaming", "stop", "control", "every_output"}
     assert UNARY.inputs == tuple(row for row in GENERATOR.inputs if row.name not in left_out)
     of_the_generator = {row.name: row for row in GENERATOR.outputs}
     assert of_the_generator.keys() - {row.name for row in UNARY.outputs} == {"chunk_ids", "text_span"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from python_llm.contract import DETOKENIZER
-from python_llm.detokenizer import chunk_text
+from python_llm.detokenizer import chunk_texts
 from python_llm.request import read_values
 from python_llm.roles.answers import answer_each
 from python_llm.settings import ModelEntry
@@ -30,4 +30,4 @@ class DetokenizerRole:
 
     def _answer(self, request: Any) -> dict[str, Any]:
         values = read_values(request.inputs(), DETOKENIZER)
-        return {"text_output": chunk_text(self._token_bytes, values["chunk_ids"], values["text_span"])}
+        return {"text_output": chunk_texts(self._token_bytes, values["chunk_ids"], values["text_span"])}

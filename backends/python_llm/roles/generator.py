@@ -16,7 +16,7 @@ from python_llm.contract import GENERATOR
 from python_llm.control import Control
 from python_llm.errors import EngineFailure, ServeError
 from python_llm.generator import Generator
-from python_llm.request import read_parameters, read_values
+from python_llm.request import read_request
 from python_llm.roles.answers import error_response, output_response
 from python_llm.settings import CONTROL_SECRET_VARIABLE, ModelEntry
 from python_llm.tokenizer import Tokenizer
@@ -52,8 +52,7 @@ class GeneratorRole:
         self._generator.close(grace_seconds=0.0)
 
     def _take(self, request: Any, reply: TritonReply) -> None:
-        values = read_values(request.inputs(), GENERATOR)
-        read_parameters(request.parameters(), GENERATOR)
+        values = read_request(request.inputs(), request.parameters(), GENERATOR)
         if "control" in values:
             self._control.handle(values["control"], reply)
         elif values.get("stop"):

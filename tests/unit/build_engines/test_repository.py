@@ -69,12 +69,13 @@ def test_the_committed_entries_of_the_default_model_are_what_would_be_written(re
 def test_every_tensor_of_the_contract_is_in_the_text(role: Role) -> None:
     contract = ROLES[role]
     rows = re.findall(
-        r'name: "(\w+)", data_type: (\w+), dims: \[ (-?\d+) \](, optional: true)?', render_role("m", role)
+        r'name: "(\w+)", data_type: (\w+), dims: \[ ([-\d, ]+) \](, optional: true)?', render_role("m", role)
     )
     expected = [
-        (r.name, DTYPES[r.dtype], str(r.dims[0]), ", optional: true" if r.optional else "") for r in contract.inputs
+        (r.name, DTYPES[r.dtype], ", ".join(map(str, r.dims)), ", optional: true" if r.optional else "")
+        for r in contract.inputs
     ]
-    expected += [(r.name, DTYPES[r.dtype], str(r.dims[0]), "") for r in contract.outputs]
+    expected += [(r.name, DTYPES[r.dtype], ", ".join(map(str, r.dims)), "") for r in contract.outputs]
     assert rows == expected
 
 

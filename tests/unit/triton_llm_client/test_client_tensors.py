@@ -17,8 +17,17 @@ from python_llm.errors import InvalidRequest
 from triton_llm_client.params import GenerateParams, prompt_tensors
 from triton_llm_client.tensors import checked_inputs, json_fields, pack, shape_of, unpack
 
-EXAMPLES: dict[str, Any] = {"BYTES": "text", "BOOL": True, "INT32": 3, "INT64": 3, "UINT64": 2**64 - 1, "FP32": 0.5}
-SIZES = {"BOOL": 1, "INT32": 4, "INT64": 8, "UINT64": 8, "FP32": 4}
+EXAMPLES: dict[str, Any] = {
+    "BYTES": "text",
+    "BOOL": True,
+    "UINT8": 3,
+    "INT32": 3,
+    "INT64": 3,
+    "UINT64": 2**64 - 1,
+    "FP16": 0.5,
+    "FP32": 0.5,
+}
+SIZES = {"BOOL": 1, "UINT8": 1, "FP16": 2, "INT32": 4, "INT64": 8, "UINT64": 8, "FP32": 4}
 
 
 @pytest.mark.parametrize("row", GENERATOR.inputs, ids=lambda row: row.name)
