@@ -62,6 +62,10 @@ class BlockPool:
     def is_free(self, block: int) -> bool:
         return block in self._free
 
+    def is_shared(self, block: int) -> bool:
+        """Whether several hold it: it must be copied before it is written."""
+        return self._references[block] > 1
+
     def remember(self, block: int, digest: bytes) -> None:
         """Make the block findable by the chained hash of its content; the first block of equal content wins."""
         if digest not in self._block_of and block not in self._hash_of:

@@ -1,4 +1,4 @@
-"""The engine: a thread that schedules, runs the model, samples and tells, one step after another."""
+"""The engine: a thread that schedules and steps, and the queues between it and its callers."""
 
 from __future__ import annotations
 
@@ -7,40 +7,45 @@ import threading
 import time
 from collections import deque
 from itertools import count
+from typing import TYPE_CHECKING
 
-from python_llm.engine import (
-    Capabilities,
-    EngineLimits,
-    EngineStats,
-    Failed,
-    Finished,
-    FinishReason,
-    GenerateRequest,
-    Sink,
-    Tokens,
-)
+from python_llm.engine import Capabilities, EngineLimits, EngineStats, Failed, GenerateRequest, Sink
 from python_llm.engines.paged.block_pool import BlockPool
+from python_llm.engines.paged.ending import Ending
+from python_llm.engines.paged.guides import Guides
 from python_llm.engines.paged.prefix_cache import PrefixCache
-from python_llm.engines.paged.runner import ModelRunner, build_batch
-from python_llm.engines.paged.sampler import Draw, sample
+from python_llm.engines.paged.runner import ModelRunner
 from python_llm.engines.paged.scheduler import Scheduler, Slice
 from python_llm.engines.paged.sequence import Sequence
-from python_llm.errors import EngineFailure, InvalidRequest
+from python_llm.engines.paged.step import Step
+from python_llm.errors import EngineFailure, InvalidRequest, ServeError
 from python_llm.settings import ServingConfig
+
+if TYPE_CHECKING:
+    from python_llm.engines.paged.grammar import GrammarCompiler
 
 __all__ = ["PagedEngine"]
 
 _log = logging.getLogger(__name__)
+_SAMPLING = (
+    *("temperature", "top_k", "top_p", "min_p", "seed", "repetition_penalty", "presence_penalty"),
+    *("frequency_penalty", "no_repeat_ngram_size", "logit_bias", "bad_words"),
+)
+_MAX_BEAM_WIDTH = 16
 
 
 class PagedEngine:
     """In-flight batching over a ModelRunner; see ``python_llm.engine.Engine`` for the contract."""
 
-    capabilities = Capabilities(
-        sampling=frozenset({"temperature", "top_k", "top_p", "min_p", "seed"}), priorities=True, resume=True
-    )
-
-    def __init__(self, runner: ModelRunner, serving: ServingConfig, *, context_length: int) -> None:
+    def __init__(
+        self,
+        runner: ModelRunner,
+        serving: ServingConfig,
+        *,
+        context_length: int,
+        grammar: GrammarCompiler | None = None,
+    ) -> None:
+        """``grammar`` None: requests with a guide are not among the engine's abilities."""
         self._runner = runner
         self._pool = BlockPool(runner.block_count)
         self._cache = PrefixCache(self._pool, runner.block_size, enabled=serving.prefix_cache)
@@ -51,18 +56,32 @@ class PagedEngine:
             max_running=serving.max_running,
             max_num_tokens=serving.max_num_tokens,
         )
+        self._ending = Ending(self._scheduler, self._request_over)
+        self._step = Step(runner, self._scheduler, self._cache, self._ending)
+        self._guides = Guides(grammar)
         self.limits = EngineLimits(
             max_sequence_len=min(serving.max_sequence_len or context_length, context_length),
             vocab_size=runner.vocab_size,
             max_running=serving.max_running,
             cache_tokens=runner.block_count * runner.block_size,
         )
+        self.capabilities = Capabilities(
+            sampling=frozenset(_SAMPLING),
+            priorities=True,
+            resume=True,
+            log_probs=True,
+            sequences=True,
+            max_beam_width=min(_MAX_BEAM_WIDTH, serving.max_running),
+            guides=self._guides.kinds,
+            cache_salt=True,
+        )
         self._steps = 0
         self._arrivals = count()
-        self._wake = threading.Condition()  # guards the five below
-        self._unfinished = 0
+        self._wake = threading.Condition()  # guards the six below
+        self._unfinished = 0  # requests
         self._arrived: deque[Sequence] = deque()
-        self._cancelled: set[str] = set()
+        self._compiling: set[Sequence] = set()
+        self._cancelled: set[tuple[str, int | None]] = set()
         self._cancel_all = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="paged-engine", daemon=True)
@@ -70,25 +89,30 @@ class PagedEngine:
 
     def submit(self, request: GenerateRequest, sink: Sink) -> None:
         with self._wake:
-            if self._closed:
-                sink(Failed(_closed()))
-                return
-            if len(request.prompt_ids) + request.max_tokens > self.limits.max_request_tokens:
-                sink(Failed(_too_long(request, self.limits)))  # it would wait for blocks for ever
+            error = _closed() if self._closed else self._never_fits(request)
+            if error is not None:
+                sink(Failed(error))
                 return
             self._unfinished += 1
-            self._arrived.append(Sequence(request, sink, next(self._arrivals)))
+            sequence = Sequence(request, sink, next(self._arrivals))
+            if request.guide is None:
+                self._arrived.append(sequence)
+            else:
+                self._compiling.add(sequence)
+                self._guides.prepare(sequence, self._prepared)
             self._wake.notify_all()
 
     def cancel(self, request_id: str, index: int | None = None) -> None:
         with self._wake:
-            self._cancelled.add(request_id)
+            for sequence in self._compiling:
+                sequence.cancelled = sequence.cancelled or sequence.request.request_id == request_id
+            self._cancelled.add((request_id, index))
             self._wake.notify_all()
 
     def stats(self) -> EngineStats:
         return EngineStats(
             running=len(self._scheduler.running),
-            waiting=len(self._scheduler.waiting) + len(self._arrived),
+            waiting=len(self._scheduler.waiting) + len(self._arrived) + len(self._compiling),
             steps=self._steps,
             block_size=self._runner.block_size,
             blocks_used=self._pool.used_count,
@@ -115,9 +139,35 @@ class PagedEngine:
             self._closed = True
             self._wake.notify_all()
         self._thread.join()
+        self._guides.close()
+
+    def _never_fits(self, request: GenerateRequest) -> InvalidRequest | None:
+        """What would wait for places or blocks for ever."""
+        limits, block = self.limits, self._runner.block_size
+        places = request.beam.width if request.beam else request.sequence_count
+        tokens = len(request.prompt_ids) + request.max_tokens
+        if tokens > limits.max_request_tokens:
+            return _too_long(request, limits.max_request_tokens)
+        if request.beam and places * -(-tokens // block) > self._pool.total:  # beams go in step: all must be there
+            return _too_long(request, self._pool.total // places * block)
+        return _too_many(request, places, limits.max_running) if places > limits.max_running else None
+
+    def _prepared(self, sequence: Sequence, failure: ServeError | None) -> None:
+        """A guide was compiled, or not."""
+        with self._wake:
+            self._compiling.discard(sequence)
+            if failure is None and not self._closed:
+                self._arrived.append(sequence)
+            else:
+                sequence.sink(Failed(failure or _closed()))
+                self._unfinished -= 1
+            self._wake.notify_all()
 
     def _is_idle(self) -> bool:
         return self._unfinished == 0
+
+    def _has_work(self) -> bool:
+        return bool(self._arrived or self._scheduler.running or self._scheduler.waiting)
 
     def _run(self) -> None:
         try:
@@ -132,7 +182,7 @@ class PagedEngine:
     def _collect(self) -> bool:
         """Take arrivals and cancellations; sleep while there is nothing to do. False once closed."""
         with self._wake:
-            self._wake.wait_for(lambda: self._closed or self._cancelled or not self._is_idle())
+            self._wake.wait_for(lambda: self._closed or self._cancelled or self._has_work())
             if self._closed:
                 return False
             while self._arrived:
@@ -140,8 +190,12 @@ class PagedEngine:
             cancelled, self._cancelled = self._cancelled, set()
             everybody = self._cancel_all
         for sequence in self._scheduler.everybody():
-            if everybody or sequence.request.request_id in cancelled:
-                self._finish(sequence, "cancelled")
+            name = sequence.request.request_id
+            alone = sequence.places == 1 and (name, sequence.index) in cancelled
+            if everybody or sequence.cancelled or (name, None) in cancelled or alone:
+                self._ending.finish(sequence, "cancelled")
+            elif sequence.matcher is not None and sequence.matcher.finished:
+                self._ending.finish(sequence, "stop")  # resumed where its guide ends
         return True
 
     def _step_safely(self) -> None:
@@ -149,50 +203,15 @@ class PagedEngine:
         try:
             plan = self._scheduler.schedule()
             if plan:
-                self._step(plan)
+                self._step.run(plan)
+                self._steps += 1
         except Exception as error:
             _log.exception("a step failed")
             failure = EngineFailure("engine_failed", f"engine: a step failed: {error!r}; the request was lost.")
-            touched = {part.sequence for part in plan}
-            for sequence in self._scheduler.everybody():
-                if sequence in touched or not plan:
-                    self._fail(sequence, failure)
+            for sequence in [part.sequence for part in plan] or self._scheduler.everybody():
+                self._ending.fail(sequence, failure)
 
-    def _step(self, plan: list[Slice]) -> None:
-        logits = self._runner.forward(build_batch(plan))
-        self._steps += 1
-        sampled = [part for part in plan if part.samples]
-        ids = iter(sample(logits, [_draw_of(part.sequence) for part in sampled]))
-        for part in plan:
-            self._advance(part)
-            if part.samples:
-                self._accept(part.sequence, next(ids))
-
-    def _advance(self, part: Slice) -> None:
-        sequence, before = part.sequence, part.sequence.computed
-        sequence.computed += part.count
-        self._cache.remember(sequence, before)
-
-    def _accept(self, sequence: Sequence, token_id: int) -> None:
-        if sequence.output_count == len(sequence.request.resume_ids):
-            self._cache.count(sequence)
-        if token_id in sequence.request.end_ids:
-            self._finish(sequence, "stop")
-            return
-        sequence.tokens.append(token_id)
-        sequence.sink(Tokens(0, (token_id,)))
-        if sequence.is_full:
-            self._finish(sequence, "length")
-
-    def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
-        self._end(sequence, Finished(0, reason, sequence.usage()))
-
-    def _fail(self, sequence: Sequence, error: EngineFailure) -> None:
-        self._end(sequence, Failed(error))
-
-    def _end(self, sequence: Sequence, event: Finished | Failed) -> None:
-        self._scheduler.remove(sequence)
-        sequence.sink(event)
+    def _request_over(self) -> None:
         with self._wake:
             self._unfinished -= 1
             self._wake.notify_all()
@@ -203,26 +222,22 @@ class PagedEngine:
             while self._arrived:
                 self._scheduler.add(self._arrived.popleft())
             for sequence in self._scheduler.everybody():
-                self._fail(sequence, error)
+                self._ending.fail(sequence, error)
             self._wake.notify_all()
 
 
-def _draw_of(sequence: Sequence) -> Draw:
-    request = sequence.request
-    must_go_on = sequence.output_count < request.min_tokens
-    return Draw(
-        params=request.sampling,
-        index=0,
-        position=len(sequence.tokens),
-        forbidden=request.end_ids if must_go_on else frozenset(),
-    )
-
-
-def _too_long(request: GenerateRequest, limits: EngineLimits) -> InvalidRequest:
+def _too_long(request: GenerateRequest, most: int) -> InvalidRequest:
     return InvalidRequest(
         "request_too_long",
         f"request '{request.request_id}': {len(request.prompt_ids)} prompt tokens and max_tokens {request.max_tokens}; "
-        f"together at most {limits.max_request_tokens}: shorten it.",
+        f"together at most {most}: shorten it.",
+    )
+
+
+def _too_many(request: GenerateRequest, places: int, most: int) -> InvalidRequest:
+    return InvalidRequest(
+        "too_many_sequences",
+        f"request '{request.request_id}': {places} sequences; at most {most} run at once: ask for fewer.",
     )
 
 

@@ -1,6 +1,7 @@
 """Finds the blocks of a prompt's beginning that an earlier sequence computed.
 
-A block's hash covers its tokens and the hash of the block before it, so equal hashes mean equal prefixes.
+A block's hash covers its tokens and the hash of the block before it, so equal hashes mean equal prefixes. A request's
+``cache_salt`` stands before its first block: without the salt, nobody finds these blocks.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ class PrefixCache:
         self.tokens_hit = 0
 
     def match(self, sequence: Sequence) -> list[int]:
-        """Known blocks that continue the sequence's own blocks; at least one token is left to compute."""
-        if not self._enabled or sequence.computed != len(sequence.blocks) * self._block_size:
+        """Known blocks that continue the sequence's own blocks; at least one token is left to compute.
+
+        None where the prompt's logits are wanted: they must be computed.
+        """
+        if not self._enabled or sequence.scores_prompt or sequence.computed != len(sequence.blocks) * self._block_size:
             return []
         found: list[int] = []
         for index in range(len(sequence.blocks), (len(sequence.tokens) - 1) // self._block_size):
@@ -44,6 +48,7 @@ class PrefixCache:
         sequence.blocks.extend(blocks)
         sequence.computed += len(blocks) * self._block_size
         if not sequence.preempted:  # blocks of its own, found again, are no hits
+            sequence.blocks_reused += len(blocks)
             cached = sequence.cached + len(blocks) * self._block_size
             sequence.cached = min(cached, len(sequence.request.prompt_ids))  # resumed tokens are no prompt
 
@@ -64,6 +69,6 @@ class PrefixCache:
         while len(hashes) <= index:
             begin = len(hashes) * size
             content = np.array(sequence.tokens[begin : begin + size], np.int32).tobytes()
-            parent = hashes[-1] if hashes else b""
+            parent = hashes[-1] if hashes else sequence.request.cache_salt.encode()
             hashes.append(blake2b(parent + content, digest_size=16).digest())
         return hashes[index]

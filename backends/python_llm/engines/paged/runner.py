@@ -64,10 +64,12 @@ def build_batch(plan: list[Slice]) -> ForwardBatch:
     past = [part.sequence.computed for part in plan]
     begins = np.zeros(len(plan) + 1, np.int32)
     np.cumsum(counts, out=begins[1:])
+    ends = begins[1:].tolist()
     block_begins = np.zeros(len(plan) + 1, np.int32)
     np.cumsum([len(part.sequence.blocks) for part in plan], out=block_begins[1:])
     tokens = [part.sequence.tokens[p : p + part.count] for part, p in zip(plan, past, strict=True)]
     offsets: Longs = np.repeat(np.array(past, np.int64) - begins[:-1], counts)
+    rows = [range(end - part.rows, end) for part, end in zip(plan, ends, strict=True)]
     return ForwardBatch(
         token_ids=np.fromiter(chain.from_iterable(tokens), np.int64, count=int(begins[-1])),
         positions=offsets + np.arange(int(begins[-1]), dtype=np.int64),
@@ -77,5 +79,5 @@ def build_batch(plan: list[Slice]) -> ForwardBatch:
             chain.from_iterable(part.sequence.blocks for part in plan), np.int32, count=int(block_begins[-1])
         ),
         block_begins=block_begins,
-        wanted=np.array([end - 1 for part, end in zip(plan, begins[1:], strict=True) if part.samples], np.int64),
+        wanted=np.array(list(chain.from_iterable(rows)), np.int64),
     )

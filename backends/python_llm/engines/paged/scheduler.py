@@ -28,6 +28,11 @@ class Slice:
     count: int
     samples: bool
 
+    @property
+    def rows(self) -> int:
+        """Of how many of the tokens, the last ones, logits are wanted."""
+        return self.count if self.sequence.scores_prompt else int(self.samples)
+
 
 class Scheduler:
     """Waiting and running queues over one block pool; used by the engine's thread alone."""
@@ -43,12 +48,24 @@ class Scheduler:
         self.waiting: list[Sequence] = []  # both sorted by rank
         self.running: list[Sequence] = []
         self.preemptions = 0
+        self._copies: list[tuple[int, int]] = []
 
     def add(self, sequence: Sequence) -> None:
         bisect.insort(self.waiting, sequence, key=_rank)
 
     def everybody(self) -> list[Sequence]:
         return [*self.running, *self.waiting]
+
+    def fork(self, parent: Sequence, child: Sequence) -> None:
+        """Let ``child`` run, or wait, beside ``parent`` on the same blocks; a shared block is copied when written."""
+        for block in child.blocks:
+            self._pool.share(block)
+        bisect.insort(self.running if parent in self.running else self.waiting, child, key=_rank)
+
+    def take_copies(self) -> list[tuple[int, int]]:
+        """(from, to) of the blocks to copy, in this order, before the step's forward pass."""
+        copies, self._copies = self._copies, []
+        return copies
 
     def remove(self, sequence: Sequence) -> None:
         """Take a finished, cancelled or failed sequence out and free its blocks at once."""
@@ -83,7 +100,7 @@ class Scheduler:
 
     def _make_room_for_the_first(self) -> None:
         """A prompt ranked first gets a block before those behind it grow: they must not hold it up."""
-        if not self.running or self.running[0].remaining == 1:
+        if not self.running or self.running[0].remaining <= 1:
             return
         first = self.running[0]
         self._cache.adopt(first, self._cache.match(first))
@@ -105,7 +122,8 @@ class Scheduler:
     def _admit(self) -> None:
         """Move waiting sequences to running, in order, while each has room for all it must compute now."""
         promised = sum(s.blocks_for(len(s.tokens), self._block_size) for s in self.running)
-        while self.waiting and len(self.running) < self._max_running:
+        places = self._max_running - sum(s.places for s in self.running)
+        while self.waiting and self.waiting[0].places <= places:
             sequence = self.waiting[0]
             found = self._cache.match(sequence)
             needed = sequence.blocks_for(len(sequence.tokens), self._block_size) - len(found)
@@ -115,16 +133,34 @@ class Scheduler:
             del self.waiting[0]
             self._cache.adopt(sequence, found)
             promised += needed
+            places -= sequence.places
             bisect.insort(self.running, sequence, key=_rank)
 
     def _room(self, sequence: Sequence) -> int:
         """Uncomputed tokens that its own and the free blocks can hold."""
-        capacity = (len(sequence.blocks) + self._pool.free_count) * self._block_size
-        return max(0, capacity - sequence.computed)
+        free = self._pool.free_count - self._shares_tail(sequence)
+        capacity = (len(sequence.blocks) + free) * self._block_size
+        return max(0, capacity - sequence.computed) if free >= 0 else 0
 
     def _extend(self, sequence: Sequence, count: int) -> None:
+        if self._shares_tail(sequence):
+            self._copy_tail(sequence)
         for _ in range(sequence.blocks_for(sequence.computed + count, self._block_size)):
             sequence.blocks.append(self._pool.allocate())
+            sequence.blocks_allocated += 1
+
+    def _shares_tail(self, sequence: Sequence) -> bool:
+        """Whether the block that its next token is written to is begun, and another's too."""
+        tail, begun = divmod(sequence.computed, self._block_size)
+        return begun > 0 and self._pool.is_shared(sequence.blocks[tail])
+
+    def _copy_tail(self, sequence: Sequence) -> None:
+        tail = sequence.computed // self._block_size
+        shared, copy = sequence.blocks[tail], self._pool.allocate()
+        self._copies.append((shared, copy))
+        self._pool.release([shared])
+        sequence.blocks[tail] = copy
+        sequence.blocks_allocated += 1
 
     def _preempt(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
@@ -142,16 +178,16 @@ def share_prefill(prompts: list[Sequence], budget: int) -> list[tuple[Sequence, 
     if not prompts or budget < 1:
         return []
     head = prompts[0]
-    grants = {head.arrival: min(head.remaining, max(1, budget // 2))}
-    budget -= grants[head.arrival]
+    grants = {head: min(head.remaining, max(1, budget // 2))}
+    budget -= grants[head]
     for sequence in sorted(prompts, key=lambda s: (s.request.priority, s.remaining, s.arrival)):
-        granted = grants.get(sequence.arrival, 0)
+        granted = grants.get(sequence, 0)
         extra = min(budget, sequence.remaining - granted)
         if extra:
-            grants[sequence.arrival] = granted + extra
+            grants[sequence] = granted + extra
             budget -= extra
-    return [(s, grants[s.arrival]) for s in prompts if s.arrival in grants]
+    return [(s, grants[s]) for s in prompts if s in grants]
 
 
-def _rank(sequence: Sequence) -> tuple[int, int]:
+def _rank(sequence: Sequence) -> tuple[int, int, int]:
     return sequence.rank

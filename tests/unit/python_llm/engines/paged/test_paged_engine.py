@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -15,8 +16,18 @@ from hypothesis import strategies as st
 
 from collector import Collector
 from fake_runner import FakeRunner, fake_logits
-from python_llm.engine import Event, Failed, Finished, FinishReason, GenerateRequest, SamplingParams
+from python_llm.engine import (
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    GenerateRequest,
+    PromptLogProbs,
+    SamplingParams,
+    TopLogProbs,
+)
 from python_llm.engines.paged.engine import PagedEngine
+from python_llm.engines.paged.log_probs import token_log_prob
 from python_llm.engines.paged.sampler import Draw, sample
 from python_llm.settings import ServingConfig
 
@@ -24,21 +35,50 @@ VOCABULARY = 32
 CONTEXT = 200
 
 
-def reference(request: GenerateRequest) -> tuple[list[int], FinishReason]:
+class Outcome(NamedTuple):
+    ids: list[int]
+    reason: FinishReason
+    stop_id: int | None = None
+    log_probs: list[float] = []
+    top: list[TopLogProbs] = []
+
+
+def reference(request: GenerateRequest, index: int = 0) -> Outcome:
     """New tokens and the reason, one token after another from the whole context."""
     tokens = [*request.prompt_ids, *request.resume_ids]
     made = len(request.resume_ids)
-    new: list[int] = []
+    log_probs: list[float] = []
+    top: list[TopLogProbs] = []
+    begin, ends = len(tokens), request.end_ids | request.stop_ids
     while made < request.max_tokens:
-        forbidden = request.end_ids if made < request.min_tokens else frozenset()
-        draw = Draw(request.sampling, 0, len(tokens), forbidden)
-        token_id = sample(fake_logits(tokens, VOCABULARY)[None], [draw])[0]
-        if token_id in request.end_ids:
-            return new, "stop"
-        tokens.append(token_id)
-        new.append(token_id)
+        draw = Draw(
+            request.sampling,
+            index,
+            len(tokens),
+            tokens=tokens,
+            prompt_count=len(request.prompt_ids),
+            forbidden=ends if made < request.min_tokens else frozenset(),
+            log_probs=request.log_probs,
+            top_log_probs=request.top_log_probs,
+        )
+        choice = sample(fake_logits(tokens, VOCABULARY)[None], [draw])[0]
+        if choice.id in ends:
+            return Outcome(tokens[begin:], "stop", choice.id, log_probs, top)
+        tokens.append(choice.id)
+        if choice.log_prob is not None:
+            log_probs.append(choice.log_prob)
+            top.append(choice.top)
         made += 1
-    return new, "length"
+    return Outcome(tokens[begin:], "length", None, log_probs, top)
+
+
+def prompt_reference(request: GenerateRequest) -> PromptLogProbs:
+    prompt = request.prompt_ids
+    found = [
+        token_log_prob(fake_logits(prompt[:end], VOCABULARY), prompt[end], request.top_log_probs)
+        for end in range(1, len(prompt))
+    ]
+    return PromptLogProbs(tuple(p for p, _ in found), tuple(t for _, t in found) if request.top_log_probs else ())
 
 
 @contextmanager
@@ -66,13 +106,31 @@ def at_step(runner: FakeRunner, number: int, action: Callable[[], None]) -> None
     runner.before_step = both
 
 
-def check(request: GenerateRequest, sink: Collector) -> None:
-    expected, reason = reference(request)
-    end = sink.finished()
-    assert (sink.ids, end.reason) == (expected, reason)
-    assert end.usage.prompt_tokens == len(request.prompt_ids)
-    assert end.usage.output_tokens == len(request.resume_ids) + len(expected)
-    assert 0 <= end.usage.cached_prompt_tokens <= end.usage.prompt_tokens
+def check(request: GenerateRequest, sink: Collector, *, cancellable: bool = False) -> None:
+    sink.finished()
+    for index in range(request.first_index, request.first_index + request.sequence_count):
+        expected, end = reference(request, index), sink.ends[index]
+        if cancellable and end.reason == "cancelled":
+            got = sink.streams[index]
+            assert (got, end.stop_id) == (expected.ids[: len(got)], None)
+            continue
+        assert (sink.streams[index], end.reason, end.stop_id) == expected[:3]
+        assert sink.log_probs[index] == pytest.approx(expected.log_probs)
+        assert [[i for i, _ in each] for each in sink.top_log_probs[index]] == [
+            [i for i, _ in each] for each in expected.top
+        ]
+        usage = end.usage
+        assert usage.prompt_tokens == len(request.prompt_ids)
+        assert usage.output_tokens == len(request.resume_ids) + len(expected.ids)
+        assert 0 <= usage.cached_prompt_tokens <= usage.prompt_tokens
+        assert 0 < usage.first_scheduled_ns <= usage.last_token_ns or not request.max_tokens
+    if request.prompt_log_probs and any(end.reason != "cancelled" for end in sink.ends.values()):
+        wanted = prompt_reference(request)
+        assert sink.prompt is not None
+        assert sink.prompt.log_probs == pytest.approx(wanted.log_probs)
+        assert len(sink.prompt.top_log_probs) == len(wanted.top_log_probs)
+    elif not request.prompt_log_probs:
+        assert sink.prompt is None
 
 
 _samplings = st.one_of(
@@ -83,6 +141,12 @@ _samplings = st.one_of(
         top_k=st.integers(0, 10),
         top_p=st.floats(0.2, 1.0),
         seed=st.integers(0, 2**64 - 1),
+        repetition_penalty=st.sampled_from([1.0, 1.3]),
+        presence_penalty=st.sampled_from([0.0, 0.7]),
+        frequency_penalty=st.sampled_from([0.0, -0.4]),
+        no_repeat_ngram_size=st.sampled_from([0, 2]),
+        logit_bias=st.sampled_from([(), ((3, 2.0), (9, -5.0))]),
+        bad_words=st.sampled_from([(), ((1,), (4, 5))]),
     ),
 )
 
@@ -90,15 +154,23 @@ _samplings = st.one_of(
 @st.composite
 def requests_of(draw: st.DrawFn, request_id: str) -> GenerateRequest:
     max_tokens = draw(st.integers(1, 20))
+    sequences = draw(st.sampled_from([1, 1, 1, 2, 4]))
     return GenerateRequest(
         request_id=request_id,
         prompt_ids=tuple(draw(st.lists(st.integers(0, 1), min_size=1, max_size=24))),  # many equal prefixes
         max_tokens=max_tokens,
         min_tokens=draw(st.integers(0, max_tokens)),
-        resume_ids=tuple(draw(st.lists(st.integers(0, 31), max_size=max_tokens - 1))),
+        resume_ids=tuple(draw(st.lists(st.integers(0, 31), max_size=max_tokens - 1 if sequences == 1 else 0))),
         sampling=draw(_samplings),
         end_ids=frozenset(draw(st.lists(st.integers(0, 31), max_size=6))),
+        stop_ids=frozenset(draw(st.lists(st.integers(0, 31), max_size=2))),
         priority=draw(st.integers(-1, 1)),
+        sequence_count=sequences,
+        first_index=draw(st.integers(0, 2)),
+        log_probs=draw(st.booleans()),
+        top_log_probs=draw(st.integers(0, 3)),
+        prompt_log_probs=draw(st.sampled_from([False, False, True])),
+        cache_salt=draw(st.sampled_from(["", "", "a"])),
     )
 
 
@@ -130,9 +202,10 @@ def test_whatever_the_batch_the_tokens_are_those_of_the_plain_loop(
     arrivals: list[int],
 ) -> None:
     """Random chunks, tiny pools, preemption, prefix hits, arrivals at any step, resumed tokens, priorities."""
+    requests = [replace(r, sequence_count=min(r.sequence_count, max_running)) for r in requests]
     runner = FakeRunner(block_count=least_blocks(requests, block_size) + spare, block_size=block_size)
     serving: dict[str, Any] = {"max_running": max_running, "max_num_tokens": max_running + more_tokens}
-    sinks = {r.request_id: Collector() for r in requests}
+    sinks = {r.request_id: Collector(r.sequence_count) for r in requests}
     submitted: set[str] = set()
     with engine_over(runner, prefix_cache=prefix_cache, **serving) as engine:
 
@@ -159,26 +232,23 @@ def test_whatever_the_batch_the_tokens_are_those_of_the_plain_loop(
 @given(
     requests=workloads(),
     spare=st.integers(0, 6),
-    cancels=st.lists(st.tuples(st.integers(1, 30), st.integers(0, 8)), min_size=1, max_size=10),
+    cancels=st.lists(
+        st.tuples(st.integers(1, 30), st.integers(0, 8), st.sampled_from([None, None, 0, 1])), min_size=1, max_size=10
+    ),
 )
 def test_cancelled_at_any_step_every_request_ends_once(
-    requests: list[GenerateRequest], spare: int, cancels: list[tuple[int, int]]
+    requests: list[GenerateRequest], spare: int, cancels: list[tuple[int, int, int | None]]
 ) -> None:
     runner = FakeRunner(block_count=least_blocks(requests, 4) + spare)
-    sinks = {r.request_id: Collector() for r in requests}
+    sinks = {r.request_id: Collector(r.sequence_count) for r in requests}
+    cancelled = {str(number) for _, number, _ in cancels}
     with engine_over(runner) as engine:
-        for step, number in cancels:
-            at_step(runner, step, lambda number=number: engine.cancel(str(number)))  # type: ignore[misc]
+        for step, number, index in cancels:
+            at_step(runner, step, partial(engine.cancel, str(number), index))
         for request in requests:
             engine.submit(request, sinks[request.request_id])
         for request in requests:
-            sink = sinks[request.request_id]
-            if sink.finished().reason != "cancelled":
-                check(request, sink)
-                continue
-            expected, _ = reference(request)
-            assert request.request_id in {str(number) for _, number in cancels}
-            assert sink.ids == expected[: len(sink.ids)]
+            check(request, sinks[request.request_id], cancellable=request.request_id in cancelled)
         engine.drain(time.monotonic() + 60)
         stats = engine.stats()
         assert (stats.running, stats.waiting, stats.blocks_used) == (0, 0, 0)
@@ -188,7 +258,7 @@ def test_cancelled_at_any_step_every_request_ends_once(
 def test_resumed_at_every_cut_the_tokens_are_the_same() -> None:
     sampling = SamplingParams(temperature=1.1, seed=5)
     whole = GenerateRequest("whole", (3, 1, 4), 12, min_tokens=4, sampling=sampling, end_ids=frozenset({31}))
-    expected, reason = reference(whole)
+    expected, reason = reference(whole)[:2]
     assert len(expected) > 4
     with engine_over(FakeRunner(block_count=100)) as engine:
         for cut in range(len(expected)):
@@ -204,8 +274,13 @@ def test_a_small_pool_preempts_and_loses_nobody() -> None:
     requests = [GenerateRequest(str(n), (n, n + 1, n + 2), 30) for n in range(6)]
     sinks = [Collector() for _ in requests]
     with engine_over(runner) as engine:
-        for request, sink in zip(requests, sinks, strict=True):
-            engine.submit(request, sink)
+
+        def submit_the_others() -> None:
+            for request, sink in zip(requests[1:], sinks[1:], strict=True):
+                engine.submit(request, sink)
+
+        at_step(runner, 1, submit_the_others)  # so that they do run together
+        engine.submit(requests[0], sinks[0])
         for request, sink in zip(requests, sinks, strict=True):
             check(request, sink)
         assert engine.stats().preemptions > 0
@@ -227,7 +302,7 @@ def test_a_second_run_hits_the_prefix_and_says_so() -> None:
 
 
 def test_end_tokens_end_and_are_no_output() -> None:
-    plain, _ = reference(GenerateRequest("x", (1, 2), 20))
+    plain = reference(GenerateRequest("x", (1, 2), 20)).ids
     end_id = plain[5]
     first = plain.index(end_id)
     with engine_over(FakeRunner(block_count=100)) as engine:
@@ -278,8 +353,8 @@ def test_cancel_frees_the_blocks_before_the_next_step() -> None:
     with engine_over(runner) as engine:
         at_step(runner, 3, lambda: engine.cancel("long"))
         at_step(runner, 4, lambda: seen.append((engine.stats().running, engine.stats().blocks_used)))
-        engine.submit(GenerateRequest("long", (1,) * 10, 100), sink)
         at_step(runner, 1, lambda: engine.submit(GenerateRequest("other", (2,), 30), other))
+        engine.submit(GenerateRequest("long", (1,) * 10, 100), sink)
         assert sink.finished().reason == "cancelled"
         other.finished()
     assert seen == [(1, 1)]
