@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from python_llm.engine import Capabilities, EngineLimits, EngineStats, Failed, GenerateRequest, Sink
 from python_llm.engines.paged.block_pool import BlockPool
 from python_llm.engines.paged.ending import Ending
-from python_llm.engines.paged.guides import Guides
+from python_llm.engines.paged.guide_queue import GuideQueue
 from python_llm.engines.paged.prefix_cache import PrefixCache
 from python_llm.engines.paged.runner import ModelRunner
 from python_llm.engines.paged.scheduler import Scheduler, Slice
@@ -58,7 +58,7 @@ class PagedEngine:
         )
         self._ending = Ending(self._scheduler, self._request_over)
         self._step = Step(runner, self._scheduler, self._cache, self._ending)
-        self._guides = Guides(grammar)
+        self._guides = GuideQueue(grammar)
         self.limits = EngineLimits(
             max_sequence_len=min(serving.max_sequence_len or context_length, context_length),
             vocab_size=runner.vocab_size,
