@@ -26,6 +26,7 @@ ENGINE_LIBRARIES = {
     "tensorrt",
     "tensorrt_llm",
     "onnxruntime",
+    "llguidance",
     "nncf",
     "optimum",
     "llama_cpp",
