@@ -118,7 +118,8 @@ class InferenceRequest:
         assert decoupled, "the models of these tests are asked for any number of responses"
         model = LOADED.get(self.model_name)
         if model is None:
-            raise TritonModelException(f"Model {self.model_name} is not ready.")
+            error = TritonError(f"Failed for execute the inference request. Model '{self.model_name}' is not ready.")
+            return iter([BlsResponse(InferenceResponse(error=error))])
         answers = _QueueSender()
         model.execute([InferenceRequest(self.tensors, self.id, self.custom_parameters, self.timeout_us, answers)])
         return answers.responses_to_the_end()

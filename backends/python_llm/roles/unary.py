@@ -30,6 +30,7 @@ __all__ = ["UnaryRole"]
 
 _CANCEL_CHECK_SECONDS = 0.25  # how late a caller's leaving may be noticed; each check costs about 75 us of CPU
 _SPARE_THREADS = 16  # beyond what the generator takes: those learn at once that its queue is full
+_NOT_LOADED = "is not ready"  # what Triton 2.50 says of a model that is not loaded, or is being unloaded
 _Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -107,10 +108,7 @@ class UnaryRole:
             timeout=timeout,
             parameters=dict(parameters or {}),
         )
-        try:
-            return [_outputs(response) for response in request.exec(decoupled=True)]
-        except pb_utils.TritonModelException as error:
-            raise Unavailable("no_generator", f"model '{self._generator}': {error}; is it loaded?") from error
+        return [_outputs(response) for response in request.exec(decoupled=True)]
 
     def _watch(self) -> None:
         while not self._closed.wait(_CANCEL_CHECK_SECONDS):
@@ -146,9 +144,15 @@ def _read(request: Any, sender: Any) -> _Call:
 def _outputs(response: Any) -> _Arrays:
     """One response without its batch dimension; the empty one that ends a stream has none."""
     if response.has_error():
-        message = response.error().message()
-        raise parse_error(message) or EngineFailure("generator_failed", message)
+        raise _typed(response.error().message())
     return {tensor.name(): np.array(tensor.as_numpy())[0] for tensor in response.output_tensors()}
+
+
+def _typed(message: str) -> ServeError:
+    """The generator's own error, or what Triton says in its place."""
+    if _NOT_LOADED in message:
+        return Unavailable("no_generator", f"{message.rstrip('.')}; ask again when it is loaded.")
+    return parse_error(message) or EngineFailure("generator_failed", message)
 
 
 def _joined(responses: Iterable[_Arrays]) -> _Arrays:
