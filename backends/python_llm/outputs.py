@@ -13,7 +13,7 @@ from typing import Any, Literal
 from python_llm import log_prob_json
 from python_llm.response_facts import Part, RequestFacts
 
-__all__ = ["OUTPUTS", "UNASKED_OUTPUTS", "Output", "OutputWriter", "chosen_outputs"]
+__all__ = ["CHUNK", "OUTPUTS", "UNASKED_OUTPUTS", "Output", "OutputWriter", "chosen_outputs"]
 
 # each: every response that carries tokens; first: the request's first response; end: a sequence's last response;
 # index: each one of several sequences, else end; last: the request's last response.

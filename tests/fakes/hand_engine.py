@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass, field, fields
 
 from python_llm.engine import (
     Capabilities,
@@ -11,34 +12,73 @@ from python_llm.engine import (
     EngineStats,
     Failed,
     Finished,
+    FinishReason,
     GenerateRequest,
+    PromptLogProbs,
+    SamplingParams,
     Sink,
     Tokens,
+    TopLogProbs,
     Usage,
 )
 from python_llm.errors import EngineFailure
 
-__all__ = ["HandEngine"]
+__all__ = ["ABLE", "HandEngine", "echoed", "log_prob_of", "top_of"]
 
 _PATIENCE_SECONDS = 30.0  # only catches hangs
+
+# All that a request may ask.
+ABLE = Capabilities(
+    sampling=frozenset(f.name for f in fields(SamplingParams)),
+    priorities=True,
+    resume=True,
+    log_probs=True,
+    sequences=True,
+    max_beam_width=8,
+    guides=frozenset({"json", "json_schema", "regex"}),
+    cache_salt=True,
+)
+
+
+def echoed(request: GenerateRequest, index: int, position: int) -> int:
+    """The token that sequence ``index`` has at ``position``: each begins the prompt one token later."""
+    return request.prompt_ids[(position + index) % len(request.prompt_ids)]
+
+
+def log_prob_of(index: int, position: int) -> float:
+    return -(position + 1) / 8 - index
+
+
+def top_of(index: int, position: int, count: int) -> TopLogProbs:
+    return tuple((rank + position, -rank / 4 - index) for rank in range(count))
+
+
+@dataclass
+class _Running:
+    request: GenerateRequest
+    sink: Sink
+    made: dict[int, int] = field(default_factory=dict)  # tokens of each sequence that runs
+
+    def end(self, index: int, reason: FinishReason) -> None:
+        usage = Usage(len(self.request.prompt_ids), self.made.pop(index), blocks_reused=1, blocks_allocated=3)
+        self.sink(Finished(index, reason, usage))
 
 
 class HandEngine:
     """``lazy_cancel`` keeps cancelled requests until the next step, as an engine in the middle of a step does."""
 
-    capabilities = Capabilities(
-        sampling=frozenset({"temperature", "top_k", "top_p", "min_p", "seed"}), priorities=True, resume=True
-    )
+    capabilities = ABLE
 
     def __init__(self, *, max_running: int = 4, context: int = 256, lazy_cancel: bool = False) -> None:
         self.limits = EngineLimits(context, vocab_size=512, max_running=max_running, cache_tokens=1 << 20)
         self.requests: dict[str, tuple[GenerateRequest, Sink]] = {}
-        self.made: dict[str, int] = {}
         self.steps = 0
         self.submitted = 0
         self.cancels: list[str] = []
+        self.cancelled_sequences: list[int] = []
         self.closed = False
         self.is_healthy = True
+        self._running: dict[str, _Running] = {}
         self._lazy = lazy_cancel
         self._changed = threading.Condition()
 
@@ -47,18 +87,23 @@ class HandEngine:
             assert request.request_id not in self.requests, "one id, two requests"
             self.submitted += 1
             self.requests[request.request_id] = (request, sink)
-            self.made[request.request_id] = len(request.resume_ids)
+            indices = range(request.first_index, request.first_index + request.sequence_count)
+            made = dict.fromkeys(indices, len(request.resume_ids))
+            self._running[request.request_id] = _Running(request, sink, made)
             self._changed.notify_all()
 
     def cancel(self, request_id: str, index: int | None = None) -> None:
         with self._changed:
-            self.cancels.append(request_id)
-            if not self._lazy:
-                self._end_cancelled(request_id)
+            if index is not None:
+                self._end_sequence(request_id, index)
+            else:
+                self.cancels.append(request_id)
+                if not self._lazy:
+                    self._end_cancelled(request_id)
             self._changed.notify_all()
 
     def step(self) -> None:
-        """A token for each of the first ``max_running`` requests."""
+        """A token for each sequence of the first ``max_running`` requests."""
         with self._changed:
             self.steps += 1
             for request_id in self.cancels if self._lazy else ():
@@ -83,6 +128,10 @@ class HandEngine:
         with self._changed:
             assert self._changed.wait_for(lambda: len(set(self.cancels)) >= count, _PATIENCE_SECONDS)
 
+    def wait_for_cancelled_sequences(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.cancelled_sequences) >= count, _PATIENCE_SECONDS)
+
     def stats(self) -> EngineStats:
         here = len(self.requests)
         running = min(here, self.limits.max_running)
@@ -102,16 +151,43 @@ class HandEngine:
         self.closed = True
 
     def _advance(self, request_id: str) -> None:
-        request, sink = self.requests[request_id]
-        made = self.made[request_id]
-        sink(Tokens(0, (request.prompt_ids[made % len(request.prompt_ids)],)))
-        self.made[request_id] = made + 1
-        if made + 1 >= request.max_tokens:
+        running = self._running[request_id]
+        request = running.request
+        if request.prompt_log_probs and not request.resume_ids and max(running.made.values()) == 0:
+            running.sink(_prompt_log_probs(request))
+        for index, position in list(running.made.items()):
+            if position < request.max_tokens:
+                running.sink(_tokens(request, index, position))
+                running.made[index] = position + 1
+            if running.made[index] >= request.max_tokens:
+                running.end(index, "length")
+        if not running.made:
             del self.requests[request_id]
-            sink(Finished(0, "length", Usage(len(request.prompt_ids), made + 1)))
+
+    def _end_sequence(self, request_id: str, index: int) -> None:
+        running = self._running.get(request_id)
+        if running and request_id in self.requests and index in running.made:
+            running.end(index, "cancelled")
+            self.cancelled_sequences.append(index)
+            if not running.made:
+                del self.requests[request_id]
 
     def _end_cancelled(self, request_id: str) -> None:
-        found = self.requests.pop(request_id, None)
-        if found is not None:
-            request, sink = found
-            sink(Finished(0, "cancelled", Usage(len(request.prompt_ids), self.made[request_id])))
+        if self.requests.pop(request_id, None) is not None:
+            running = self._running[request_id]
+            for index in list(running.made):
+                running.end(index, "cancelled")
+
+
+def _tokens(request: GenerateRequest, index: int, position: int) -> Tokens:
+    ids = (echoed(request, index, position),)
+    if not request.log_probs:
+        return Tokens(index, ids)
+    tops = (top_of(index, position, request.top_log_probs),) if request.top_log_probs else ()
+    return Tokens(index, ids, (log_prob_of(index, position),), tops)
+
+
+def _prompt_log_probs(request: GenerateRequest) -> PromptLogProbs:
+    positions = range(1, len(request.prompt_ids))
+    tops = tuple(top_of(0, p, request.top_log_probs) for p in positions) if request.top_log_probs else ()
+    return PromptLogProbs(tuple(log_prob_of(0, p) for p in positions), tops)
