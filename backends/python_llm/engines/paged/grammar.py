@@ -102,6 +102,8 @@ class Matcher:
             return False
         if token_id in self._end_ids:
             self._ended = self._look()[1]
+            if self._ended:
+                self._allowed = _nothing(self._inside)
             return self._ended
         if not has(self._inside, token_id) or self._matcher.is_stopped():
             return False
@@ -132,14 +134,15 @@ class Matcher:
         return self._allowed
 
     def _compute(self) -> tuple[Mask, bool]:
-        nothing = np.zeros_like(self._inside), False
-        if self._ended:
-            return nothing
         found = np.frombuffer(self._matcher.compute_bitmask(), "<u4").astype(np.uint32, copy=False)
         if self._matcher.is_error():
             self.failure = _told(self._matcher.get_error())
-            return nothing
+            return _nothing(self._inside)
         return found[: len(self._inside)] & self._inside, has(found, self._vocabulary.size)
+
+
+def _nothing(like: Mask) -> tuple[Mask, bool]:
+    return np.zeros_like(like), False
 
 
 def _check_size(guide: Guide) -> None:

@@ -21,6 +21,7 @@ from python_llm.engines.paged.ebnf import is_ebnf, tidy
 __all__ = ["lark_of"]
 
 _OPTIONS_LINE = re.compile(r"(?m)^[ \t]*%llguidance\b(.*)$")
+_KNOWN_OPTIONS = {"no_forcing", "no_initial_skip", "allow_initial_skip"}
 _ANY_TEXT = r"(.|\n)*"
 
 
@@ -53,7 +54,12 @@ def _json_expression(schema: Any) -> str:
 
 
 def _regex(text: str) -> str:
-    return f"start: /{regex_to_lark(text, use_ascii='')}/" if text else 'start: ""'
+    return "start: " + _regex_expression(text)
+
+
+def _regex_expression(pattern: str) -> str:
+    r"""Rust's syntax, matched against the whole text; \d, \w and \s are ASCII, as in JSON schemas."""
+    return f"/{regex_to_lark(pattern, use_ascii='dws')}/" if pattern else '""'
 
 
 def _ebnf(text: str) -> str:
@@ -107,7 +113,7 @@ def _expression(form: dict[str, Any]) -> str:
     if kind == "const_string":
         return json.dumps(_text(form, "value"))
     if kind == "regex":
-        return f"/{regex_to_lark(_text(form, 'pattern'), use_ascii='')}/"
+        return _regex_expression(_text(form, "pattern"))
     if kind == "tag":
         begin, end = json.dumps(_text(form, "begin")), json.dumps(_text(form, "end"))
         return f"{begin} {_expression(_object(form, 'content'))} {end}"
@@ -125,6 +131,9 @@ def _with_options(lark: str) -> str:
     options: dict[str, Any] = {}
     for line in _OPTIONS_LINE.findall(lark):
         options |= json.loads(line)
+    unknown = sorted(set(options) - _KNOWN_OPTIONS)
+    if unknown:
+        raise ValueError(f"%llguidance option '{unknown[0]}' is not served; {', '.join(sorted(_KNOWN_OPTIONS))} are")
     lark = _OPTIONS_LINE.sub("", lark)
     return f"{lark}\n%llguidance {json.dumps({**options, 'no_forcing': True})}\n"
 
