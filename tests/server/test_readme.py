@@ -19,6 +19,7 @@ from server_under_test import free_ports, wait_until
 PROJECT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"(?:<!-- run: (?P<how>[a-z-]+) -->\n)?```(?P<language>sh|python)\n(?P<text>.*?)```", re.DOTALL)
 _PORTS = ("8000", "8001", "8002", "8003")
+_PORT = re.compile("|".join(_PORTS))
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,7 @@ def test_make_knows_what_the_readme_asks_for(command: str) -> None:
 @pytest.mark.parametrize("block", [b for b in blocks() if b.how == "with-server"], ids=lambda block: block.language)
 def test_commands_beside_the_server(block: Block, ports: dict[str, str], environment: dict[str, str]) -> None:
     for text in commands(block) if block.language == "sh" else [block.text]:
-        for port, free in ports.items():
-            text = text.replace(port, free)
+        text = _PORT.sub(lambda found: ports[found[0]], text)  # at once: a free port may hold the digits of another
         shell = ["bash", "-ec"] if block.language == "sh" else [sys.executable, "-c"]
         done = subprocess.run([*shell, text], cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ from python_llm.session import Session
 from python_llm.stop_words import StopWords
 from python_llm.tokenizer import Tokenizer
 
-SECONDS_A_RESPONSE = 1.0
+SECONDS_A_RESPONSE = 1 / 64  # sums of it are exact, and some of them are shorter than the longest wait
 
 
 class NoReply:
@@ -51,7 +51,7 @@ def sessions(tokenizer: Tokenizer) -> Sessions:
 
 
 class Desk:
-    """Handles responses, each of which takes a second of a clock that nothing else moves."""
+    """Handles responses, each of which takes some time on a clock that nothing else moves."""
 
     def __init__(self, share: float, gate: Session) -> None:
         self.now = 0.0
@@ -74,7 +74,7 @@ class Desk:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nothing is handled inside the block: what is put meanwhile is one round."""
+        """Nothing is handled inside the block, and what was put before is done: what is put meanwhile is one round."""
         gate = self.delivery.sink(self._gate)
         self._open.clear()
         gate(token(-1))
@@ -95,7 +95,7 @@ def token(number: int) -> Tokens:
 
 
 def test_with_a_full_share_every_token_goes_out_alone(sessions: Sessions) -> None:
-    desk = Desk(share=1.0, gate=sessions.open(-1, begun=True))
+    desk = Desk(share=1.0, gate=sessions.open(-1, begun=False))
     sink = desk.delivery.sink(sessions.open(1, begun=True))
     for number in range(5):
         sink(token(number))
@@ -115,7 +115,7 @@ def three_streams(desk: Desk, sessions: Sessions) -> list[Sink]:
 
 
 def test_one_stream_gets_every_token_alone_whatever_the_share(sessions: Sessions) -> None:
-    desk = Desk(share=0.001, gate=sessions.open(-1, begun=True))
+    desk = Desk(share=0.001, gate=sessions.open(-1, begun=False))
     sink = desk.delivery.sink(sessions.open(1, begun=True))
     for number in range(5):
         sink(token(number))
@@ -125,33 +125,39 @@ def test_one_stream_gets_every_token_alone_whatever_the_share(sessions: Sessions
 
 
 def test_beyond_the_share_tokens_go_out_together(sessions: Sessions) -> None:
-    desk = Desk(share=0.1, gate=sessions.open(-1, begun=True))
-    sinks = three_streams(desk, sessions)  # three seconds of sending: the next round is due 27 seconds later
+    desk = Desk(share=0.5, gate=sessions.open(-1, begun=False))
+    sinks = three_streams(desk, sessions)  # the next round is due as much later as these three took
     for number in (1, 2):
         sinks[0](token(number))
-    desk.now += 27.0
-    sinks[0](token(3))
+    with desk.held():
+        assert len(desk.handled) == 3
+        desk.now += 3 * SECONDS_A_RESPONSE
+        sinks[0](token(3))
     desk.await_count(4)
     desk.delivery.close()
     assert desk.handled[3:] == [("0", [1, 2, 3])]
 
 
 def test_first_tokens_and_ends_do_not_wait(sessions: Sessions) -> None:
-    desk = Desk(share=0.001, gate=sessions.open(-1, begun=True))
-    busy, *_ = three_streams(desk, sessions)  # the next round is due in three thousand seconds
+    desk = Desk(share=0.001, gate=sessions.open(-1, begun=False))
+    busy, *_ = three_streams(desk, sessions)  # the next round is due after the longest wait
     fresh = desk.delivery.sink(sessions.open(7, begun=False))
     fresh(token(7))
     desk.await_count(4)
     busy(token(8))
-    busy(Finished(0, "length", Usage(1, 2)))
+    with desk.held():
+        assert len(desk.handled) == 4
+        busy(Finished(0, "length", Usage(1, 2)))
     desk.await_count(5)
     assert desk.handled[3:] == [("7", [7]), ("0", [8])]
     desk.delivery.close()
 
 
 def test_close_delivers_what_waits(sessions: Sessions) -> None:
-    desk = Desk(share=0.001, gate=sessions.open(-1, begun=True))
+    desk = Desk(share=0.001, gate=sessions.open(-1, begun=False))
     sinks = three_streams(desk, sessions)
     sinks[1](token(1))
+    with desk.held():
+        assert len(desk.handled) == 3
     desk.delivery.close()
     assert desk.handled[3:] == [("1", [1])]

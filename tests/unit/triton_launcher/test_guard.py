@@ -15,8 +15,9 @@ from triton_launcher.server import TritonServer
 
 # A server with a child in a session of its own, as a stub that outlives it would be.
 SERVER = """
-import subprocess, sys
+import os, signal, subprocess, sys
 subprocess.Popen(["sleep", "1000"], start_new_session=True)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("started", flush=True)
 {end}
 """
@@ -31,7 +32,7 @@ def start(tmp_path: Path, end: str) -> TritonServer:
     return server
 
 
-@pytest.mark.parametrize(("end", "code"), [("sys.exit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 137)])
+@pytest.mark.parametrize(("end", "code"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 9)", 137)])
 def test_the_servers_end_takes_its_orphans_along(tmp_path: Path, end: str, code: int) -> None:
     server = start(tmp_path, end)
     assert server.wait(30) == code
@@ -41,7 +42,7 @@ def test_the_servers_end_takes_its_orphans_along(tmp_path: Path, end: str, code:
 
 
 def test_kill_ends_a_server_that_would_run_for_ever(tmp_path: Path) -> None:
-    server = start(tmp_path, "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()")
+    server = start(tmp_path, "signal.pause()")
     server.terminate()
     assert server.alive()
     server.kill()
@@ -50,7 +51,7 @@ def test_kill_ends_a_server_that_would_run_for_ever(tmp_path: Path) -> None:
 
 
 def test_a_guard_that_is_killed_takes_the_server_along(tmp_path: Path) -> None:
-    server = start(tmp_path, "import signal; signal.pause()")
+    server = start(tmp_path, "signal.pause()")
     guard = next(
         pid for pid in processes.marked(server.marker) if "triton_launcher.guard" in processes.command_line(pid)
     )

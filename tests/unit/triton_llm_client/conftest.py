@@ -7,6 +7,7 @@ before the first chunk, "break [HEAD] text" after it, "endless" runs until its c
 from __future__ import annotations
 
 import json
+import signal
 import struct
 import threading
 from collections.abc import Iterator
@@ -18,8 +19,7 @@ import grpc
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-WAIT_SECONDS = 30.0  # only catches hangs
-
+WAIT_SECONDS = 60.0  # only catches hangs
 Outputs = dict[str, Any]
 
 
@@ -209,6 +209,14 @@ def _joined(answers: list[Outputs]) -> Outputs:
     last["text_output"] = "".join(one["text_output"] for one in answers)
     last["output_ids"] = [token for one in answers for token in one["output_ids"]]
     return last
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Ctrl-C reaches the programs that tests start, also where a shell runs pytest in the background and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Web(ThreadingHTTPServer):
