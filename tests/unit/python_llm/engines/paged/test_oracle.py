@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from collector import Collector
-from python_llm.engine import GenerateRequest, SamplingParams
+from python_llm.engine import BeamParams, GenerateRequest, SamplingParams
 from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.runners.openvino import OpenVinoRunner
 from python_llm.settings import ServingConfig
@@ -46,6 +46,42 @@ class Oracle:
             )
         new: list[int] = ids[0, len(prompt) :].tolist()
         return new
+
+    def beams(
+        self, prompt: list[int], beam: BeamParams, end_ids: frozenset[int], count: int
+    ) -> list[tuple[list[int], float]]:
+        """Beam search by transformers: new tokens of the best beams, end tokens left out, and their scores."""
+        with torch.no_grad():
+            found = self._model.generate(
+                torch.tensor([prompt]),
+                attention_mask=torch.ones((1, len(prompt)), dtype=torch.long),
+                max_new_tokens=NEW_TOKENS,
+                do_sample=False,
+                num_beams=beam.width,
+                num_return_sequences=count,
+                length_penalty=beam.length_penalty,
+                early_stopping=beam.early_stopping,
+                eos_token_id=sorted(end_ids),
+                pad_token_id=min(end_ids),
+                return_dict_in_generate=True,
+                output_scores=True,
+            )
+        new = [each[len(prompt) :].tolist() for each in found.sequences]
+        cuts = [next((i for i, token in enumerate(each) if token in end_ids), len(each)) for each in new]
+        scores = found.sequences_scores.tolist()
+        return [(each[:cut], score) for each, cut, score in zip(new, cuts, scores, strict=True)]
+
+    def score(self, prompt: list[int], new: list[int], beam: BeamParams) -> float:
+        """What beam search says of these new tokens, an end token among them."""
+        rows = self.log_probs([*prompt, *new])[len(prompt) - 1 :]
+        total = sum(float(row[token]) for row, token in zip(rows, new, strict=False))
+        return float(total / len(new) ** beam.length_penalty)
+
+    def log_probs(self, tokens: list[int]) -> Any:
+        """log p of every token after each of ``tokens``: float64 [n, vocabulary]."""
+        with torch.no_grad():
+            logits = self._model(torch.tensor([tokens])).logits[0].double()
+        return torch.log_softmax(logits, dim=-1).numpy()
 
     def is_near_tie(self, tokens: list[int]) -> bool:
         """Whether the two likeliest next tokens are closer than fp32 arithmetic in another order can tell."""
@@ -142,3 +178,63 @@ def test_sampled_tokens_do_not_depend_on_the_batch(oracle: Oracle, model_xml: Pa
             engine.submit(request, alone)
             alone.finished()
             assert alone.ids == sink.ids
+
+
+@pytest.mark.parametrize(
+    "beam", [BeamParams(2), BeamParams(4, 0.0), BeamParams(3, 1.5, True), BeamParams(4, -1.0), BeamParams(5, 2.0)]
+)
+def test_beams_are_those_of_transformers(oracle: Oracle, model_xml: Path, beam: BeamParams) -> None:
+    """Alone and beside others, with end tokens that do come."""
+    prompts = oracle.prompts[:6]
+    end_ids = frozenset({token for new in oracle.expected[:6] for token in new[7:8]})
+    expected = [oracle.beams(prompt, beam, end_ids, 2) for prompt in prompts]
+    sinks = [Collector(2) for _ in prompts]
+    with engine_over(model_xml, exact()) as engine:
+        for number, (prompt, sink) in enumerate(zip(prompts, sinks, strict=True)):
+            request = GenerateRequest(
+                str(number), tuple(prompt), NEW_TOKENS, end_ids=end_ids, sequence_count=2, beam=beam
+            )
+            engine.submit(request, sink)
+        for sink in sinks:
+            sink.finished()
+    for prompt, sink, wanted in zip(prompts, sinks, expected, strict=True):
+        for index, (tokens, score) in enumerate(wanted):
+            got, stop_id = sink.streams[index], sink.ends[index].stop_id
+            if got != tokens:  # only where two beams are as good as each other
+                assert oracle.score(prompt, got if stop_id is None else [*got, stop_id], beam) == pytest.approx(
+                    score, abs=1e-3
+                )
+    assert any(end.reason == "stop" for sink in sinks for end in sink.ends.values())
+
+
+@pytest.mark.parametrize("chunk", [16, 256])
+def test_log_probs_are_those_of_the_checkpoint(oracle: Oracle, model_xml: Path, chunk: int) -> None:
+    prompts = [prompt for prompt in oracle.prompts if len(prompt) > 1]
+    sinks = [Collector() for _ in prompts]
+    with engine_over(model_xml, exact(max_num_tokens=chunk, max_running=16)) as engine:
+        for number, (prompt, sink) in enumerate(zip(prompts, sinks, strict=True)):
+            sampling = SamplingParams(temperature=0.9, seed=number, repetition_penalty=1.2)
+            engine.submit(
+                GenerateRequest(
+                    str(number),
+                    tuple(prompt),
+                    8,
+                    sampling=sampling,
+                    log_probs=True,
+                    top_log_probs=3,
+                    prompt_log_probs=True,
+                ),
+                sink,
+            )
+        for sink in sinks:
+            sink.finished()
+    for prompt, sink in zip(prompts, sinks, strict=True):
+        tokens = [*prompt, *sink.ids]
+        expected = oracle.log_probs(tokens)
+        assert sink.prompt is not None
+        told = [*sink.prompt.log_probs, *sink.log_probs[0]]
+        wanted = [expected[i, token] for i, token in enumerate(tokens[1:])]
+        np.testing.assert_allclose(told, wanted, atol=2e-3)
+        for row, top in zip(expected, [*sink.prompt.top_log_probs, *sink.top_log_probs[0]], strict=False):
+            assert [p for _, p in top] == sorted((p for _, p in top), reverse=True)
+            np.testing.assert_allclose([p for _, p in top], np.sort(row)[::-1][:3], atol=2e-3)

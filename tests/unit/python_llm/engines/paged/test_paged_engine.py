@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -39,16 +39,16 @@ class Outcome(NamedTuple):
     ids: list[int]
     reason: FinishReason
     stop_id: int | None = None
-    log_probs: list[float] = []
-    top: list[TopLogProbs] = []
+    log_probs: Sequence[float] = ()
+    top: Sequence[TopLogProbs] = ()
 
 
 def reference(request: GenerateRequest, index: int = 0) -> Outcome:
     """New tokens and the reason, one token after another from the whole context."""
     tokens = [*request.prompt_ids, *request.resume_ids]
     made = len(request.resume_ids)
-    log_probs: list[float] = []
-    top: list[TopLogProbs] = []
+    log_probs: Sequence[float] = ()
+    top: Sequence[TopLogProbs] = ()
     begin, ends = len(tokens), request.end_ids | request.stop_ids
     while made < request.max_tokens:
         draw = Draw(
