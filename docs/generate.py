@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from python_llm.contract import ENSEMBLE, ROLES, UNARY, RoleContract, Tensor
+import python_llm
+from python_llm import errors
+from python_llm.contract import ENSEMBLE, FOREIGN_OUTPUTS, GENERATOR, ROLES, STANDARD_PARAMETERS, UNARY, Tensor
+from python_llm.conventions import CONVENTIONS, OF_TRITON
+from python_llm.foreign_sampling import FOREIGN_KEYS
+from python_llm.sampling_parameters import KEYS
 
 DOCS = Path(__file__).parent
 _UNARY = (
@@ -13,39 +19,127 @@ _UNARY = (
     "batch dimension. An output of one value is one for each sequence of the request; the lists of several sequences "
     "follow each other."
 )
+_GENERATOR = (
+    "max_batch_size 1, decoupled. An output that was not asked for is not sent: a response of a stream that carries "
+    "just text has `text_output` and `output_ids`."
+)
+_PARAMETERS = "Let through: what the table names, and every key of `sampling_parameters`. Others are refused by name."
+_KEYS = (
+    "A JSON object; each of these inputs may stand in it under its own name, and vLLM's names say what the table "
+    "tells. The same keys may come as request parameters, as texts, numbers and flags."
+)
+_REASONS = (
+    "An error's text is `[CODE reason] subject, value, rule, remedy`. The texts below are the program's own; what "
+    "stands in braces, and an ellipsis, is filled in. Engines have reasons of their own beside them."
+)
 
 
 def tensors_page() -> str:
     """docs/tensors.md, from the contract's rows."""
+    own = [row for row in GENERATOR.inputs if not (row.alias_of or row.refused)]
     parts = [
         "# Tensors",
         "Made from `python_llm/contract.py` by `make docs`. Shapes carry a batch dimension in front: `[1,1]` for one "
         "value. Over HTTP's generate routes each input is a JSON key; a key that is no input is refused by name.",
+        *("## NAME-generator", _GENERATOR, "Inputs:", _rows(own), "Outputs:", _rows(GENERATOR.outputs)),
+        *("### Conventions", _list(CONVENTIONS), "### What Triton decides", _list(OF_TRITON)),
+        *("### Names of other clients", _aliases(), "Refused when set to something:", _refused()),
+        *("### sampling_parameters", _KEYS, _names(key for key in KEYS if key not in FOREIGN_KEYS), _foreign_keys()),
+        *("### Request parameters", _PARAMETERS, _table(("parameter", "sent by"), STANDARD_PARAMETERS.items())),
     ]
-    titles = {"tokenizer": "NAME-tokenizer", "generator": "NAME-generator", "detokenizer": "NAME-detokenizer"}
-    for role in ("generator", "tokenizer", "detokenizer"):
-        parts += _model(titles[role], ROLES[role])
-    parts += ["## NAME-unary", _UNARY, "Inputs: " + _names(UNARY.inputs), "Outputs: " + _names(UNARY.outputs)]
-    parts += ["## NAME (the ensemble)", "Inputs: " + _names(ENSEMBLE.inputs), "Outputs: " + _names(ENSEMBLE.outputs)]
+    for role in ("tokenizer", "detokenizer"):
+        parts += _model(role)
+    parts += ["## NAME-unary", _UNARY, "Inputs: " + _names_of(UNARY.inputs), "Outputs: " + _names_of(UNARY.outputs)]
+    parts += ["## NAME (the ensemble)", "Inputs: " + _names_of(ENSEMBLE.inputs)]
+    parts += ["Outputs: " + _names_of(ENSEMBLE.outputs)]
+    parts += ["## Errors", _REASONS, _table(("reason", "code", "text"), _error_reasons())]
     return "\n\n".join(parts) + "\n"
 
 
-def _model(title: str, table: RoleContract) -> list[str]:
-    kind = "decoupled" if table.decoupled else "one response for each request"
-    head = f"max_batch_size {table.max_batch_size}, {kind}."
-    return [f"## {title}", head, "Inputs:", _table(table.inputs), "Outputs:", _table(table.outputs)]
+def _model(role: str) -> list[str]:
+    table = ROLES[role]
+    head = f"max_batch_size {table.max_batch_size}, one response for each request."
+    return [f"## NAME-{role}", head, "Inputs:", _rows(table.inputs), "Outputs:", _rows(table.outputs)]
 
 
-def _table(rows: Sequence[Tensor]) -> str:
-    lines = ["| name | type | dims | meaning |", "|---|---|---|---|"]
-    for row in rows:
-        dims = ",".join(map(str, row.dims))
-        lines.append(f"| `{row.name}` | {row.dtype} | [{dims}] | {row.meaning} |")
-    return "\n".join(lines)
+def _rows(rows: Sequence[Tensor]) -> str:
+    lines = ((row.name, row.dtype, f"[{','.join(map(str, row.dims))}]", row.meaning) for row in rows)
+    return _table(("name", "type", "dims", "meaning"), lines)
 
 
-def _names(rows: Sequence[Tensor]) -> str:
-    return ", ".join(f"`{row.name}`" for row in rows) + "."
+def _aliases() -> str:
+    lines = ((row.name, f"`{row.alias_of}`", row.meaning) for row in GENERATOR.inputs if row.alias_of)
+    return _table(("name", "is", "meaning"), lines)
+
+
+def _refused() -> str:
+    inputs = ((row.name, row.dtype, f"{row.refused}.") for row in GENERATOR.inputs if row.refused)
+    outputs = ((row.name, "output", f"{row.refused}.") for row in FOREIGN_OUTPUTS)
+    return _table(("name", "type", "why, and what to do"), (*inputs, *outputs))
+
+
+def _foreign_keys() -> str:
+    return _table(("key", "says"), ((key, meaning) for key, (_, meaning) in FOREIGN_KEYS.items()))
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """The first column is a name."""
+    told = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    told += [f"| `{name}` | {' | '.join(cell.replace('|', chr(92) + '|') for cell in rest)} |" for name, *rest in lines]
+    return "\n".join(told)
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) + "."
+
+
+def _names_of(rows: Sequence[Tensor]) -> str:
+    return _names(row.name for row in rows)
+
+
+_KINDS = {name: kind.code for name, kind in vars(errors).items() if hasattr(kind, "http_status")}
+# A call's name -> where its reason stands, and the code: rules of combinations are data.
+_CALLS = {**{name: (0, code) for name, code in _KINDS.items()}, "_Rule": (1, errors.InvalidRequest.code)}
+
+
+def _error_reasons() -> list[tuple[str, str, str]]:
+    """(reason, code, text) of every error that the backend raises before and around its engines, by reason."""
+    root = Path(python_llm.__file__).parent
+    found: dict[tuple[str, str], str] = {}
+    for file in sorted(root.rglob("*.py")):
+        if file.name != "errors.py" and "engines" not in file.parts:
+            for reason, code, text in _errors_of(ast.parse(file.read_text("utf-8"))):
+                found.setdefault((reason, code), text)
+    return [(reason, code, text) for (reason, code), text in sorted(found.items())]
+
+
+def _errors_of(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
+            place, code = _CALLS[node.func.id]
+            if len(node.args) == place + 2:
+                reason, text = (_template(argument) for argument in node.args[place:])
+                if reason:
+                    yield reason.replace("{name}", "<input>").replace("{one}", "<input>"), code, text
+
+
+def _template(node: ast.expr) -> str:
+    """The text of a literal; what is filled in stands as its name in braces, or as an ellipsis."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_piece(part) for part in node.values)
+    return ""
+
+
+def _piece(node: ast.expr) -> str:
+    if not isinstance(node, ast.FormattedValue):
+        return _template(node)
+    return f"{{{node.value.id}}}" if isinstance(node.value, ast.Name) else "\u2026"
 
 
 PAGES = {"tensors.md": tensors_page}

@@ -90,20 +90,18 @@ ROLES: Mapping[str, RoleContract] = {
     "unary": UNARY,
 }
 
-# Request parameters that standard clients attach by themselves and that change nothing here.
-STANDARD_PARAMETERS = frozenset(
-    {
-        "triton_enable_empty_final_response",
-        "triton_grpc_error",
-        "id",
-        "sequence_id",
-        "sequence_start",
-        "sequence_end",
-        "priority",
-        "timeout",
-        "binary_data_output",
-    }
-)
+# Request parameters that standard clients attach by themselves and that change nothing here, and who does.
+STANDARD_PARAMETERS: Mapping[str, str] = {
+    "triton_enable_empty_final_response": "Triton's gRPC stream clients: an empty response marks the end.",
+    "triton_grpc_error": "Triton's gRPC stream clients: errors as gRPC status codes.",
+    "id": "HTTP generate: the request's id.",
+    "sequence_id": "tritonclient: of stateful models.",
+    "sequence_start": "tritonclient: of stateful models.",
+    "sequence_end": "tritonclient: of stateful models.",
+    "priority": "tritonclient: of Triton's own queue; the input of that name is the engine's.",
+    "timeout": "tritonclient: in microseconds; it holds where the input of that name is absent.",
+    "binary_data_output": "tritonclient over HTTP: how outputs are written.",
+}
 
 # Operations of a control request, each answered with one JSON object in text_output.
 #   status  {"healthy", "draining", "running", "waiting", "steps", "stats": {EngineStats}}: answered at once, never queued

@@ -105,23 +105,24 @@ _GUIDES: Mapping[str, Callable[[str, Any], tuple[str, str]]] = {
 
 _DETOKENISED = "text is always sent, without special tokens; leave it out"
 
-FOREIGN_KEYS: Mapping[str, _Reader] = {
-    "n": lambda key, value: {"num_return_sequences": _whole(key, value)},
-    "best_of": _only(1, "nothing is chosen among several; send n"),
-    "top_k": _top_k,
-    "stop": _stop,
-    "logprobs": _log_probs,
-    "prompt_logprobs": _prompt_log_probs,
-    "logit_bias": _bias,
-    "early_stopping": _early_stopping,
-    "guided_decoding": _guide,
-    "structured_outputs": _guide,
-    "use_beam_search": _only(False, "send beam_width"),
-    "detokenize": _only(True, _DETOKENISED),
-    "skip_special_tokens": _only(True, _DETOKENISED),
-    "spaces_between_special_tokens": _only(True, _DETOKENISED),
-    "allowed_token_ids": _never("send a guide or logit_bias"),
-    "truncate_prompt_tokens": _never("shorten the prompt"),
-    "logits_processors": _never("send a guide or logit_bias"),
-    "lora_name": _never("no adapter is loaded; serve a checkpoint with the adapter merged in"),
+# key -> (what it says in ours, what docs tell).
+FOREIGN_KEYS: Mapping[str, tuple[_Reader, str]] = {
+    "n": (lambda key, value: {"num_return_sequences": _whole(key, value)}, "num_return_sequences."),
+    "best_of": (_only(1, "nothing is chosen among several; send n"), "1 alone."),
+    "top_k": (_top_k, "top_k; -1 is off."),
+    "stop": (_stop, "stop_words: a text or a list."),
+    "logprobs": (_log_probs, "return_log_probs, and top_log_probs where above 0."),
+    "prompt_logprobs": (_prompt_log_probs, "return_prompt_log_probs, and top_log_probs where above 0."),
+    "logit_bias": (_bias, "logit_bias: an object."),
+    "early_stopping": (_early_stopping, "early_stopping: true or false."),
+    "guided_decoding": (_guide, f"The guide: an object with one of {', '.join(_GUIDES)}."),
+    "structured_outputs": (_guide, "As guided_decoding."),
+    "use_beam_search": (_only(False, "send beam_width"), "false alone."),
+    "detokenize": (_only(True, _DETOKENISED), "true alone."),
+    "skip_special_tokens": (_only(True, _DETOKENISED), "true alone."),
+    "spaces_between_special_tokens": (_only(True, _DETOKENISED), "true alone."),
+    "allowed_token_ids": (_never("send a guide or logit_bias"), "Refused."),
+    "truncate_prompt_tokens": (_never("shorten the prompt"), "Refused."),
+    "logits_processors": (_never("send a guide or logit_bias"), "Refused."),
+    "lora_name": (_never("no adapter is loaded; serve a checkpoint with the adapter merged in"), "Refused."),
 }

@@ -33,7 +33,7 @@ def _own(row: Tensor) -> Callable[[str, Any], Values]:
 # key -> what it says: inputs of ours by name. Raises for a value of another type, or one that is not supported.
 KEYS: Mapping[str, Callable[[str, Any], Values]] = {
     **{row.name: _own(row) for row in REQUEST if row.name not in _NOT_HERE},
-    **FOREIGN_KEYS,
+    **{key: read for key, (read, _) in FOREIGN_KEYS.items()},
 }
 
 

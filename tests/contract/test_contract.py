@@ -89,7 +89,7 @@ def test_control_operations_are_described() -> None:
 
 def test_parameters_let_through_are_no_typing_slips() -> None:
     """Inputs that HTTP clients may also send as parameters are named on purpose."""
-    assert {row.name for row in GENERATOR.inputs} & STANDARD_PARAMETERS == {"priority", "timeout"}
+    assert {row.name for row in GENERATOR.inputs} & set(STANDARD_PARAMETERS) == {"priority", "timeout"}
 
 
 def read_config(model: str) -> Any:
