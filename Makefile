@@ -18,6 +18,7 @@ PROMPT ?= What is the capital of France?
 
 BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --engine $(ENGINE) --quant $(QUANT) \
 	$(if $(REVISION),--revision "$(REVISION)") $(if $(FORCE),--force) $(if $(DRY_RUN),--dry-run) \
+	$(if $(TRUST_REMOTE_CODE),--trust-remote-code) \
 	$(if $(INT4_RATIO),--int4-ratio $(INT4_RATIO)) $(if $(ALLOW_QUALITY_LOSS),--allow-quality-loss) \
 	$(if $(MAX_BATCH_SIZE),--max-batch-size $(MAX_BATCH_SIZE)) $(if $(MAX_INPUT_LEN),--max-input-len $(MAX_INPUT_LEN)) \
 	$(if $(MAX_SEQ_LEN),--max-seq-len $(MAX_SEQ_LEN)) $(if $(MAX_NUM_TOKENS),--max-num-tokens $(MAX_NUM_TOKENS))

@@ -19,6 +19,13 @@ __all__ = ["RECIPE", "builder_versions", "content_key", "folder_size", "manifest
 
 # Raise it when what a build writes changes though no version does: artifacts of the old recipe are built anew.
 RECIPE = "2"
+# Knobs that came after the first artifacts, with the defaults at which they leave the key as it was.
+_LATER: Mapping[str, Any] = {
+    "int4_ratio": 1.0,
+    "int4_rest": "int8",
+    "check_quality": True,
+    "trust_remote_code": False,
+}
 
 
 def builder_versions(builder: Builder) -> dict[str, str]:
@@ -33,8 +40,7 @@ def content_key(hashes: Mapping[str, str], spec: EngineSpec, builder: Builder, r
     result. Knobs that came later are in it only where they are set: a new knob leaves older artifacts their keys.
     """
     versions = {name: found for name, found in builder_versions(builder).items() if name != "triton-llm"}
-    later = {"int4_ratio": spec.int4_ratio, "check_quality": spec.check_quality}
-    defaults = {"int4_ratio": 1.0, "check_quality": True}
+    later = {name: getattr(spec, name) for name in _LATER}
     inputs = {
         "schema": SCHEMA,
         "files": dict(hashes),
@@ -43,7 +49,7 @@ def content_key(hashes: Mapping[str, str], spec: EngineSpec, builder: Builder, r
         "group_size": spec.group_size,
         "limits": asdict(spec.limits),
         "versions": versions | {"recipe": recipe or RECIPE},
-    } | {name: value for name, value in later.items() if value != defaults[name]}
+    } | {name: value for name, value in later.items() if value != _LATER[name]}
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 

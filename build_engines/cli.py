@@ -12,7 +12,7 @@ from build_engines.artifact import folder_size
 from build_engines.build import BuildPlan, BuildResult, build, make_plan
 from build_engines.progress import for_stream
 from build_engines.quality_bounds import Quality
-from build_engines.spec import DEFAULT_MODEL, QUANTISATIONS, EngineSpec
+from build_engines.spec import DEFAULT_MODEL, INT4_RESTS, QUANTISATIONS, EngineSpec
 from python_llm.records import read_record
 
 __all__ = ["add_arguments", "run"]
@@ -33,12 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--int4-ratio", type=float, default=1.0, help="int4: share of the inner weights at 4 bits, the rest int8"
     )
     parser.add_argument(
+        "--int4-rest", default="int8", help=f"int4: what the other layers are: {', '.join(INT4_RESTS)} (default: int8)"
+    )
+    parser.add_argument(
         "--allow-quality-loss", action="store_true", help="accept an engine that misses its quality bounds"
     )
     parser.add_argument(
         "--no-quality-check", action="store_true", help="do not measure the engine against its source in fp32"
     )
     parser.add_argument("--revision", default="", help="of a hub id: branch, tag or commit")
+    parser.add_argument(
+        "--trust-remote-code",
+        action="store_true",
+        help="run the Python files inside the checkpoint, where it needs them (default: refuse such a checkpoint)",
+    )
     parser.add_argument("--offline", action="store_true", help="use only what is on this machine")
     for limit in ("max-batch-size", "max-input-len", "max-seq-len", "max-num-tokens"):
         parser.add_argument(f"--{limit}", type=int, default=0, help="limit of engines that are compiled with limits")
@@ -57,10 +65,12 @@ def run(args: argparse.Namespace) -> int:
         quant=args.quant,
         group_size=args.group_size,
         int4_ratio=args.int4_ratio,
+        int4_rest=args.int4_rest,
         allow_quality_loss=args.allow_quality_loss,
         check_quality=not args.no_quality_check,
         revision=args.revision,
         offline=args.offline,
+        trust_remote_code=args.trust_remote_code,
         force=args.force,
         max_batch_size=args.max_batch_size,
         max_input_len=args.max_input_len,
@@ -113,7 +123,8 @@ def _last_line(result: BuildResult) -> str:
 def _weights(quantisation: Mapping[str, Any]) -> str:
     group, share = quantisation.get("group_size"), quantisation.get("int4_share")
     text = f"{quantisation.get('weights')}{f', groups of {group}' if group else ''}"
-    return text + (f", {share:.0%} of the weights at 4 bits" if share is not None else "")
+    rest = quantisation.get("int4_rest", "int8")
+    return text + (f", {share:.0%} of the weights at 4 bits, the rest {rest}" if share is not None else "")
 
 
 def _quality(record: Mapping[str, Any]) -> str:

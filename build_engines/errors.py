@@ -28,6 +28,7 @@ __all__ = [
     "QualityLoss",
     "SpecError",
     "StorageError",
+    "one_line",
     "storage_errors",
 ]
 
@@ -62,6 +63,12 @@ class LiveFailure(Exception):
     """A running Triton does not answer, or does not load or unload a model."""
 
     exit_code = 1
+
+
+def one_line(error: BaseException) -> str:
+    """What a library says, as a part of one line of ours: its first 300 characters."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 300 else f"{text[:300]}…"
 
 
 _REMEDIES = {

@@ -19,6 +19,7 @@ from build_engines.spec import EngineSpec
 __all__ = ["Estimate", "Machine", "check_room", "estimate_of"]
 
 _FP32 = 4.0  # bytes a parameter: a GGUF is imported in fp32, and the quality check's source runs in it
+_FP16 = 2.0  # the most that int4 with fp16 beside it takes
 _STORED = {"int8": 1.03, "int4": 0.69, "fp8": 1.03}  # bytes a parameter in the artifact, scales included
 _FIXED_DISK = 60e6  # tokenizer, the IR's graph, and room to breathe
 _FIXED_MEMORY = 0.7e9  # Python with torch, transformers and OpenVINO
@@ -77,7 +78,7 @@ def estimate_of(spec: EngineSpec, checkpoint: Checkpoint) -> Estimate:
 def _estimate(spec: EngineSpec, parameters: Parameters, *, is_gguf: bool) -> Estimate:
     count = parameters.count
     source = _FP32 if is_gguf else parameters.bytes / max(count, 1)
-    stored = _STORED.get(spec.quant, source)
+    stored = _FP16 if spec.int4_rest == "fp16" else _STORED.get(spec.quant, source)
     phases = ["export", spec.quant, "verify", "write", *["import"] * is_gguf, *["quality"] * spec.check_quality]
     seconds = sum(fixed + rate * count / 1e9 for fixed, rate in map(_SECONDS.__getitem__, phases))
     memory = 2 * source * count  # the traced model and its IR, or two copies in an import

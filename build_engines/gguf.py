@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from build_engines.errors import CheckpointError
 from build_engines.gguf_config import correct_config, unread_tensors
 from build_engines.gguf_parts import join_parts
+from build_engines.quiet import quiet_transformers
 
 __all__ = ["ARCHITECTURES", "check_gguf", "gguf_licence", "import_gguf", "read_metadata"]
 
@@ -104,7 +104,7 @@ def _check_architecture(path: Path, metadata: Mapping[str, Any]) -> None:
 
 
 def _save_model(path: Path, folder: Path) -> None:
-    with _quiet_transformers():
+    with quiet_transformers():
         try:
             _load_model(path).save_pretrained(folder, safe_serialization=True)
         except (ValueError, KeyError, NotImplementedError, RuntimeError, AssertionError) as error:
@@ -136,26 +136,6 @@ def _load_model(path: Path) -> Any:
         raise ValueError(f"tensors missing: {', '.join(sorted(absent)[:3])}")
     model.tie_weights()
     return model
-
-
-@contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """No bars and no advice: the caller has its own progress."""
-    import io
-    from contextlib import redirect_stderr
-
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        with redirect_stderr(io.StringIO()):  # the GGUF reader's bar knows no switch
-            yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _merge(file: Path, values: Mapping[str, Any]) -> None:

@@ -21,10 +21,11 @@ PATTERNS = (
     "merges.txt",
     "README.md",  # its front matter declares the licence
 )
+_CODE = ("*.py",)
 
 
-def fetch(model: str, revision: str, *, offline: bool, endpoint: str | None = None) -> Path:
-    """The snapshot's folder in the hub's own cache; its name is the commit.
+def fetch(model: str, revision: str, *, offline: bool, code: bool = False, endpoint: str | None = None) -> Path:
+    """The snapshot's folder in the hub's own cache; its name is the commit. ``code``: its Python files too.
 
     The hub's library reads HF_TOKEN, HF_HOME and HF_HUB_OFFLINE by itself, and resumes what was begun.
 
@@ -38,7 +39,7 @@ def fetch(model: str, revision: str, *, offline: bool, endpoint: str | None = No
         folder = snapshot_download(
             model,
             revision=revision or None,
-            allow_patterns=list(PATTERNS),
+            allow_patterns=[*PATTERNS, *(_CODE if code else ())],
             ignore_patterns=["*/*", "consolidated*"],  # nested files and second copies of the weights
             local_files_only=offline,
             endpoint=endpoint,

@@ -33,7 +33,7 @@ class LiveServer:
     """The Triton at ``url`` (http://host:port). ``admin_key`` opens its model control where that is restricted."""
 
     def __init__(self, url: str, admin_key: str = "") -> None:
-        if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        if not _is_address(url):
             raise CallerMistake(f"url '{url}': it must be http://host:port, Triton's HTTP address.")
         self.url = url.rstrip("/")
         self._headers = {ADMIN_KEY_HEADER: admin_key} if admin_key else {}
@@ -113,6 +113,14 @@ class LiveServer:
             raise LiveFailure(
                 f"server '{self.url}': {cause}; a Triton must listen there: start one with 'triton-llm serve'."
             ) from error
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
 
 
 def _named(models: Iterable[str]) -> str:

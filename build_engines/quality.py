@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from build_engines.progress import Progress
 from build_engines.quality_bounds import Quality
+from build_engines.remote_code import code_errors
 from python_llm.artifact import Artifact
 from python_llm.engine import can_score, load_scorer
 from python_llm.settings import ServingConfig
@@ -35,14 +36,24 @@ _ROWS = 32  # compared at a time
 Floats = npt.NDArray[np.float32]
 
 
-def measure(artifact: Artifact, folder: Path, progress: Progress, serving: ServingConfig = SERVED) -> Quality | None:
-    """Compare ``artifact`` with the checkpoint in ``folder``; None where no engine scores this kind of artifact."""
+def measure(
+    artifact: Artifact,
+    folder: Path,
+    progress: Progress,
+    serving: ServingConfig = SERVED,
+    *,
+    trusted: bool = False,
+) -> Quality | None:
+    """Compare ``artifact`` with the checkpoint in ``folder``; None where no engine scores this kind of artifact.
+
+    ``trusted``: the checkpoint's own code may run.
+    """
     if not can_score(artifact.kind):
         return None
     texts = _tokenise(artifact)
     total = sum(map(len, texts))
     scorer = load_scorer(artifact, serving)
-    source = _Source(folder)
+    source = _Source(folder, trusted=trusted)
     found = Comparison()
     for ids in texts:
         expected = source.logits(ids)
@@ -120,13 +131,15 @@ def _tokenise(artifact: Artifact) -> list[list[int]]:
 class _Source:
     """The checkpoint by transformers in fp32."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, trusted: bool) -> None:
         import torch
         from transformers import AutoModelForCausalLM
 
         load: Any = AutoModelForCausalLM.from_pretrained
-        with _quiet():
-            self._model = load(str(folder), dtype=torch.float32, local_files_only=True).eval()
+        with _quiet(), code_errors(folder, trusted=trusted):
+            self._model = load(
+                str(folder), dtype=torch.float32, local_files_only=True, trust_remote_code=trusted
+            ).eval()
 
     def logits(self, ids: Sequence[int]) -> Floats:
         import torch

@@ -13,6 +13,7 @@ from typing import Any
 from build_engines.errors import LiveFailure, SpecError
 from build_engines.live_server import LiveServer
 from build_engines.repository import Entry, add_entry, find_entry, list_entries, remove_entry
+from build_engines.spec import check_name
 from python_llm.artifact import Artifact
 from python_llm.errors import CallerMistake
 from python_llm.records import read_record
@@ -21,6 +22,9 @@ from python_llm.settings import ADMIN_KEY_VARIABLE, ServingConfig
 __all__ = ["add_arguments", "run"]
 
 _NEVER_LOADED = "not loaded"
+_STILL_SERVED = (
+    "note: a running server keeps serving it, unwatched, until it is unloaded or restarted; give --url to unload it too"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +76,7 @@ def _add_wait(parser: argparse.ArgumentParser, seconds: float, what: str) -> Non
 
 
 def _add(args: argparse.Namespace) -> str:
-    path = args.artifact or args.engines / args.name
+    path = args.artifact or args.engines / check_name(args.name)
     Artifact.open(path)
     server = _server(args)
     models = list(add_entry(args.name, path, args.repository, _serving(args.set)))
@@ -92,7 +96,8 @@ def _list(args: argparse.Namespace) -> str:
     if args.json:
         return json.dumps([_record(entry, states) for entry in entries])
     lines = [_line(entry, states) for entry in entries]
-    return "\n".join(lines) or f"no entries in {args.repository}; add one with: triton-llm repo add NAME"
+    absent = "" if args.repository.exists() else ", which does not exist"
+    return "\n".join(lines) or f"no entries in {args.repository}{absent}; add one with: triton-llm repo add NAME"
 
 
 def _remove(args: argparse.Namespace) -> str:
@@ -100,20 +105,32 @@ def _remove(args: argparse.Namespace) -> str:
     server = _server(args)
     models = find_entry(args.name, args.repository).models
     left = server.unload(reversed(models), args.wait_seconds) if server else {}
-    folders = [str(folder) for folder in remove_entry(args.name, args.repository)]
     if left:
-        raise LiveFailure(
-            f"{args.name}: its entry is removed and takes no new requests, but after {args.wait_seconds:g} s "
-            f"{', '.join(f'{model} is {state}' for model, state in left.items())} at '{args.url}'. Either requests "
-            "still run, or Triton lost count of some whose clients left an ensemble; restart the server to free it."
-        )
+        raise _still_there(args, left)
+    folders = [str(folder) for folder in remove_entry(args.name, args.repository)]
     if args.json:
         return json.dumps({"removed": folders} | ({"unloaded": server.url} if server else {}))
-    return f"removed {', '.join(folders)}" + (f"; unloaded at {server.url}" if server else "")
+    if server is None:
+        return f"removed {', '.join(folders)}; {_STILL_SERVED}"
+    return f"removed {', '.join(folders)}; unloaded at {server.url}"
+
+
+def _still_there(args: argparse.Namespace, left: Mapping[str, str]) -> LiveFailure:
+    return LiveFailure(
+        f"model '{args.name}': after {args.wait_seconds:g} s "
+        f"{', '.join(f'{model} is {state}' for model, state in left.items())} at '{args.url}'; its folders are kept, "
+        "new requests are refused. Requests may still run: run this command again, with a greater --wait-seconds. Or "
+        "Triton lost count of some whose clients left an ensemble: stop the server, run this command without --url, "
+        "and restart the server."
+    )
 
 
 def _server(args: argparse.Namespace) -> LiveServer | None:
+    if not getattr(args, "wait_seconds", 0.0) >= 0.0:
+        raise CallerMistake(f"--wait-seconds {args.wait_seconds:g}: it must be 0 or more.")
     if args.url is None:
+        if args.admin_key_file is not None:
+            raise CallerMistake(f"--admin-key-file '{args.admin_key_file}': it goes with --url; name the server's URL.")
         return None
     key = os.environ.get(ADMIN_KEY_VARIABLE, "")
     if args.admin_key_file is not None:
@@ -152,8 +169,8 @@ def _serving(pairs: list[str]) -> ServingConfig | None:
     record: dict[str, Any] = {}
     for pair in pairs:
         knob, equals, value = pair.partition("=")
-        if not equals:
-            raise SpecError(f"--set '{pair}': it must be KNOB=VALUE.")
+        if not (knob and equals):
+            raise SpecError(f"--set '{pair}': it must be KNOB=VALUE, as max_running=8.")
         try:
             record[knob] = json.loads(value)
         except ValueError:

@@ -60,7 +60,13 @@ def add_entry(name: str, artifact: Path, repository: Path, serving: ServingConfi
 
 
 def list_entries(repository: Path) -> list[Entry]:
-    """Our served models, by name. Folders that are not ours are passed over."""
+    """Our served models, by name. Folders that are not ours are passed over.
+
+    Raises:
+        StorageError: the repository is no folder.
+    """
+    if repository.is_file():
+        raise StorageError(f"repository '{repository}': a file; a model repository is a folder: name it.")
     entries = []
     for file in sorted(repository.glob(f"{role_model('*', 'generator')}/{_MODEL_JSON}")):
         name = file.parents[1].name.removesuffix(role_model("", "generator"))
@@ -78,7 +84,10 @@ def find_entry(name: str, repository: Path) -> Entry:
     kept = _existing(folder)
     if kept is None:
         known = ", ".join(entry.name for entry in list_entries(repository)) or "none"
-        raise StorageError(f"model '{name}': no entry in '{repository}'; entries there: {known}.")
+        raise StorageError(
+            f"model '{name}': no entry in '{repository}'; entries there: {known}; name one of them, or another "
+            "--repository."
+        )
     _check_ensemble(name, repository)
     return _entry(name, kept.artifact_path(folder / _MODEL_JSON), repository)
 
@@ -127,7 +136,7 @@ def _instances(role: Role, serving: ServingConfig) -> int:
 def _check_ensemble(name: str, repository: Path) -> None:
     """A folder of the served model's own name must be an ensemble of ours."""
     file = repository / name / "config.pbtxt"
-    if file.parent.exists() and not (file.is_file() and generator_model(name) in file.read_text("utf-8")):
+    if file.parent.exists() and not (file.is_file() and generator_model(name) in file.read_text("utf-8", "replace")):
         raise StorageError(
             f"folder '{file.parent}': it exists and is no entry of ours; remove it or choose another name."
         )

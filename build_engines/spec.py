@@ -10,12 +10,13 @@ from build_engines.errors import SpecError
 from build_engines.quality_bounds import BOUNDS, QualityBounds
 from python_llm.artifact import Limits
 
-__all__ = ["DEFAULT_MODEL", "GROUP_SIZES", "QUANTISATIONS", "EngineSpec", "check_name", "default_name"]
+__all__ = ["DEFAULT_MODEL", "GROUP_SIZES", "INT4_RESTS", "QUANTISATIONS", "EngineSpec", "check_name", "default_name"]
 
 DEFAULT_MODEL = "smollm2"
 
 # The words a caller may say. What each means is the builder's own table (`Builder.formats`).
 QUANTISATIONS = ("none", "int8", "int4", "fp8")
+INT4_RESTS = ("int8", "fp16")  # of the layers that int4 leaves
 GROUP_SIZES = (128, 64, 32, 16)  # of int4, tried in this order
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -31,11 +32,13 @@ class EngineSpec:
     quant: str = "int8"
     group_size: int = 0  # int4: weights that share a scale; 0: the largest that divides every matrix
     int4_ratio: float = 1.0  # int4: share of the inner weights at 4 bits; the most sensitive layers stay int8
+    int4_rest: str = "int8"  # int4: what the other layers, the embeddings and the last one are: int8 or fp16
     bounds: QualityBounds | None = None  # what the engine may lose against its source; None: the quant's own
     allow_quality_loss: bool = False  # record what is lost, and build
     check_quality: bool = True  # False where the source does not fit into memory in fp32
     revision: str = ""  # of a hub id: branch, tag or commit; empty: the main branch
     offline: bool = False
+    trust_remote_code: bool = False  # run the Python files inside the checkpoint, with all the rights of the build
     force: bool = False  # replace an artifact of the same name that has other inputs
     max_batch_size: int = 0  # the four limits are for engines compiled with limits; 0: the engine's own
     max_input_len: int = 0
@@ -60,6 +63,10 @@ class EngineSpec:
             raise SpecError(f"int4_ratio {self.int4_ratio}: it must be above 0 and at most 1.")
         if self.int4_ratio < 1.0 and self.quant != "int4":
             raise SpecError(f"int4_ratio {self.int4_ratio}: only int4 has one; drop it or choose quant int4.")
+        if self.int4_rest not in INT4_RESTS:
+            raise SpecError(f"int4_rest '{self.int4_rest}': it must be one of {', '.join(INT4_RESTS)}.")
+        if self.int4_rest != INT4_RESTS[0] and self.quant != "int4":
+            raise SpecError(f"int4_rest '{self.int4_rest}': only int4 has one; drop it or choose quant int4.")
         for limit in ("max_batch_size", "max_input_len", "max_seq_len", "max_num_tokens"):
             if getattr(self, limit) < 0:
                 raise SpecError(f"{limit} {getattr(self, limit)}: it must be 0 (the engine's own) or more.")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from build_engines.errors import CheckpointError
+from build_engines.json_files import read_object
 
 __all__ = ["check_template", "template_texts"]
 
@@ -18,9 +17,9 @@ def template_texts(folder: Path) -> dict[str, str]:
     """
     file = folder / "chat_template.jinja"
     if file.is_file():
-        return {"default": file.read_text("utf-8")}
+        return {"default": _read_text(file)}
     for name in ("chat_template.json", "tokenizer_config.json"):
-        found = _read(folder / name).get("chat_template")
+        found = read_object(folder / name).get("chat_template")
         if isinstance(found, list):
             return {str(entry.get("name")): str(entry.get("template")) for entry in found if isinstance(entry, dict)}
         if isinstance(found, dict):
@@ -49,11 +48,8 @@ def check_template(folder: Path, subject: Path) -> None:
             ) from error
 
 
-def _read(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        return {}
+def _read_text(file: Path) -> str:
     try:
-        record = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"file '{file}': unreadable ({error}); fetch the checkpoint again.") from error
-    return record if isinstance(record, dict) else {}
+        return file.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"file '{file}': no UTF-8 text ({error}); fetch the checkpoint again.") from error

@@ -14,6 +14,7 @@ from build_engines.errors import CheckpointError
 
 __all__ = ["FLOATS", "TensorInfo", "read_header"]
 
+_LFS_POINTER = b"version https://git-lfs.github.com/"
 _LONGEST_HEADER = 100 << 20  # the format's own bound
 # Bytes of an element, by the format's name of its type.
 _SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
@@ -38,6 +39,12 @@ def read_header(path: Path) -> Mapping[str, TensorInfo]:
     size = path.stat().st_size
     with path.open("rb") as stream:
         prefix = stream.read(8)
+        if prefix == _LFS_POINTER[:8] and prefix + stream.read(len(_LFS_POINTER) - 8) == _LFS_POINTER:
+            raise CheckpointError(
+                f"weights '{path}': a pointer of Git LFS, not the weights; a clone without LFS has only these: run "
+                "'git lfs pull' in it, or name the hub id."
+            )
+        stream.seek(8)
         length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else size
         if length + 8 > size or length > _LONGEST_HEADER:
             raise _damaged(path, f"{size} bytes, shorter than its own header")

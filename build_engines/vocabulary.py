@@ -20,24 +20,32 @@ __all__ = ["check_vocabulary"]
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight")
 
 
-def check_vocabulary(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, TensorInfo]) -> None:
-    """Compare the three, as far as each says.
+def check_vocabulary(
+    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, TensorInfo], subject: Path | None = None
+) -> None:
+    """Compare the three, as far as each says; ``subject`` is the checkpoint, where ``folder`` is not it.
 
     Raises:
         CheckpointError: two of them disagree.
     """
+    subject = subject or folder
     rows = next((t.shape[0] for name, t in tensors.items() if name.endswith(_EMBEDDINGS) and len(t.shape) == 2), None)
     claimed = config.get("vocab_size")
-    if rows is not None and claimed is not None and int(claimed) != rows:
+    if claimed is not None and (not isinstance(claimed, int) or claimed < 1):
         raise CheckpointError(
-            f"checkpoint '{folder}': vocab_size of config.json is {claimed}, its embeddings have {rows} rows; they "
+            f"checkpoint '{subject}': vocab_size of config.json is {claimed!r}; it must be a whole number, 1 or more: "
+            "mend it."
+        )
+    if rows is not None and claimed is not None and claimed != rows:
+        raise CheckpointError(
+            f"checkpoint '{subject}': vocab_size of config.json is {claimed}, its embeddings have {rows} rows; they "
             "must be equal: take configuration and weights of one revision."
         )
     size = rows if rows is not None else claimed
     found = _largest_token(folder)
-    if size is not None and found is not None and found[1] >= int(size):
+    if size is not None and found is not None and found[1] >= size:
         raise CheckpointError(
-            f"checkpoint '{folder}': token {found[0]!r} of its tokenizer has the id {found[1]}, the model has "
+            f"checkpoint '{subject}': token {found[0]!r} of its tokenizer has the id {found[1]}, the model has "
             f"{size} embeddings; every token needs one: the tokenizer is another model's: put its own beside the "
             "weights."
         )

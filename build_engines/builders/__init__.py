@@ -34,8 +34,11 @@ class Builder(Protocol):
     formats: Mapping[str, str]  # what a quantisation word means here
     has_limits: bool  # whether the engine is compiled for limits
 
-    def check(self, folder: Path, config: Mapping[str, Any]) -> None:
-        """Refuse an architecture this builder cannot compile, before anything heavy; raises CheckpointError."""
+    def check(self, folder: Path, config: Mapping[str, Any], *, trusted: bool = False) -> None:
+        """Refuse an architecture this builder cannot compile, before anything heavy; raises CheckpointError.
+
+        ``trusted``: the caller lets the checkpoint's own code run.
+        """
 
     def build(self, folder: Path, spec: EngineSpec, output: Path, scratch: Path, progress: Progress) -> dict[str, Any]:
         """Write the engine's files into ``output`` and return what the manifest says of the quantisation."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import io
-import logging
 import math
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from build_engines.errors import BuildFailure, CheckpointError, SpecError, StorageError
+from build_engines.builders._export_types import TASK, base_type, can_export, exported_as
+from build_engines.builders._loading import LOAD_ERRORS, check_loads
+from build_engines.builders._quiet import quiet
+from build_engines.errors import BuildFailure, CheckpointError, SpecError, StorageError, one_line
+from build_engines.json_files import read_object
 from build_engines.progress import Progress
+from build_engines.remote_code import code_errors
 from build_engines.spec import GROUP_SIZES, EngineSpec
 
 __all__ = ["BUILDER", "OpenvinoBuilder", "choose_group_size", "compress_weights"]
 
-_TASK = "text-generation-with-past"
 _IR = "openvino_model.xml"
+_WEIGHT_TYPES = ("u4", "u8", "f16", "bf16", "f32")
 
 
 class OpenvinoBuilder:
@@ -29,29 +31,22 @@ class OpenvinoBuilder:
     formats: Mapping[str, str] = {"none": "as the checkpoint", "int8": "int8_asym", "int4": "int4_asym"}
     has_limits = False
 
-    def check(self, folder: Path, config: Mapping[str, Any]) -> None:
+    def check(self, folder: Path, config: Mapping[str, Any], *, trusted: bool = False) -> None:
         _refuse_inexact(folder, config)
-        with _quiet():
-            import optimum.exporters.openvino  # noqa: F401  (registers what can be exported)
-            from optimum.exporters.tasks import TasksManager
-
-            kind = str(config["model_type"])
-            try:
-                tasks = TasksManager.get_supported_tasks_for_model_type(
-                    kind, exporter="openvino", library_name="transformers"
-                )
-            except KeyError:
-                tasks = {}
-        if _TASK not in tasks:
+        kind = str(config["model_type"])
+        with quiet():
+            known = can_export(kind) or (trusted and base_type(folder, kind) is not None)
+        if not known:
             raise CheckpointError(
                 f"checkpoint '{folder}': architecture '{kind}' cannot be compiled to an OpenVINO text generator; "
                 "choose a model of another architecture (llama, qwen2, mistral, gemma, phi3, gpt_neox and others work)."
             )
 
     def build(self, folder: Path, spec: EngineSpec, output: Path, scratch: Path, progress: Progress) -> dict[str, Any]:
-        with _quiet():
+        with quiet():
             progress.phase("export")
-            _export(folder, scratch / "export")
+            check_loads(folder, progress, trusted=spec.trust_remote_code)
+            _export(folder, scratch / "export", trusted=spec.trust_remote_code)
             progress.phase(f"compress to {spec.quant}" if spec.quant != "none" else "save")
             return compress_weights(scratch / "export" / _IR, spec, output / _IR)
 
@@ -104,27 +99,33 @@ def _refuse_inexact(folder: Path, config: Mapping[str, Any]) -> None:
     raise CheckpointError(f"checkpoint '{folder}': {lost}, so its logits would be wrong; choose another model.")
 
 
-def _export(folder: Path, output: Path) -> None:
+def _export(folder: Path, output: Path, *, trusted: bool) -> None:
     """Write a stateful IR whose weights keep the checkpoint's precision."""
+    kind = str(read_object(folder / "config.json")["model_type"])
+    base = None if can_export(kind) else base_type(folder, kind)
     from optimum.exporters.openvino import main_export
     from optimum.intel.openvino import OVConfig
 
     output.mkdir(parents=True, exist_ok=True)
     try:
-        with _full_disk(output):
+        with _full_disk(output), code_errors(folder, trusted=trusted), exported_as(kind, base):
             main_export(
                 str(folder),
                 output=output,
-                task=_TASK,
+                task=TASK,
                 framework="pt",
                 library_name="transformers",
                 local_files_only=True,
+                trust_remote_code=trusted,
                 stateful=True,
                 convert_tokenizer=False,
                 ov_config=OVConfig(dtype="auto"),
             )
-    except (ValueError, RuntimeError, KeyError, AttributeError, NotImplementedError, ImportError) as error:
-        raise CheckpointError(f"checkpoint '{folder}': the OpenVINO exporter refuses it: {error}") from error
+    except LOAD_ERRORS as error:
+        raise CheckpointError(
+            f"checkpoint '{folder}': the OpenVINO exporter refuses it ({type(error).__name__}: {one_line(error)}); "
+            "choose another model."
+        ) from error
     for file in output.iterdir():  # the tokenizer files are copied from the checkpoint, unchanged
         if file.stem != "openvino_model":
             file.unlink()
@@ -142,21 +143,35 @@ def compress_weights(source: Path, spec: EngineSpec, target: Path) -> dict[str, 
     if spec.quant == "int8":
         model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_ASYM)
     elif spec.quant == "int4":
-        record["group_size"] = choose_group_size(_input_sizes(model), spec.group_size, spec.model)
-        model = nncf.compress_weights(
-            model,
-            mode=nncf.CompressWeightsMode.INT4_ASYM,
-            group_size=record["group_size"],
-            ratio=spec.int4_ratio,
-            awq=True,  # without data: it evens out the channels by the weights alone
-        )
-        record |= {"int4_ratio": spec.int4_ratio, "int4_share": _int4_share(model)}
+        model, chosen = _to_int4(model, spec)
+        record |= chosen
     else:
         record["format"] = _float_format(model)
     _forget_kv_precision(model)
     with _full_disk(target.parent):
         openvino.save_model(model, target, compress_to_fp16=False)
     return record
+
+
+def _to_int4(model: Any, spec: EngineSpec) -> tuple[Any, dict[str, Any]]:
+    """The model with its least sensitive inner layers at 4 bits, and what was chosen for it."""
+    import nncf
+    from openvino._offline_transformations import compress_model_transformation
+
+    fp16 = spec.int4_rest == "fp16"
+    if fp16:
+        compress_model_transformation(model)  # before: it leaves a model alone that has compressed weights
+    group_size = choose_group_size(_input_sizes(model), spec.group_size, spec.model)
+    model = nncf.compress_weights(
+        model,
+        mode=nncf.CompressWeightsMode.INT4_ASYM,
+        group_size=group_size,
+        ratio=spec.int4_ratio,
+        backup_mode=nncf.BackupMode.NONE if fp16 else nncf.BackupMode.INT8_ASYM,
+        awq=True,  # without data: it evens out the channels by the weights alone
+    )
+    rest = {"int4_ratio": spec.int4_ratio, "int4_rest": spec.int4_rest, "int4_share": _int4_share(model)}
+    return model, {"group_size": group_size, **rest}
 
 
 @contextmanager
@@ -195,18 +210,18 @@ def _input_sizes(model: Any) -> set[int]:
 
 
 def _int4_share(model: Any) -> float:
-    """The share of all compressed weights, embeddings included, that have 4 bits."""
-    bits: dict[str, int] = {"u4": 0, "u8": 0}
+    """The share of all weights, embeddings included, that have 4 bits."""
+    sizes: dict[str, int] = dict.fromkeys(_WEIGHT_TYPES, 0)
     for node in model.get_ops():
         kind = node.get_element_type().get_type_name() if node.get_type_name() == "Constant" else ""
-        if kind in bits and _is_weight(node):
-            bits[kind] += math.prod(node.shape)
-    return round(bits["u4"] / max(sum(bits.values()), 1), 4)
+        if kind in sizes and _is_weight(node):
+            sizes[kind] += math.prod(node.shape)
+    return round(sizes["u4"] / max(sum(sizes.values()), 1), 4)
 
 
 def _is_weight(constant: Any) -> bool:
-    """A compressed matrix, not its zero points, of which a row or a group has one."""
-    return len(constant.shape) >= 2 and constant.shape[-1] > 1
+    """A matrix; not its scales and zero points, of which a row or a group has one, and no vector."""
+    return len(constant.shape) >= 2 and constant.shape[-1] > 1 and sum(size > 1 for size in constant.shape) > 1
 
 
 def _float_format(model: Any) -> str:
@@ -217,35 +232,3 @@ def _float_format(model: Any) -> str:
             name = node.get_element_type().get_type_name()
             elements[name] = elements.get(name, 0) + math.prod(node.shape)
     return max(elements, key=lambda name: elements[name], default="unknown")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Third parties print bars, advice and tracer warnings; the caller has its own progress and errors."""
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")  # tracing warns of every Python value it freezes, by the hundred
-        with _quiet_loggers():
-            yield
-
-
-@contextmanager
-def _quiet_loggers() -> Iterator[None]:
-    import nncf
-    from transformers.utils import logging as transformers_logging
-
-    level, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    silenced = [logging.getLogger(name) for name in ("optimum", "optimum.intel", "openvino")]
-    before = [logger.level for logger in silenced]
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    nncf.set_log_level(logging.ERROR)
-    for logger in silenced:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(level)
-        if bars:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-        for logger, old in zip(silenced, before, strict=True):
-            logger.setLevel(old)

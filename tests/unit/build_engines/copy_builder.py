@@ -22,7 +22,7 @@ class CopyBuilder:
     formats: Mapping[str, str] = {"none": "as it is", "int8": "as it is"}
     has_limits = True
 
-    def check(self, folder: Path, config: Mapping[str, Any]) -> None:
+    def check(self, folder: Path, config: Mapping[str, Any], *, trusted: bool = False) -> None:
         pass
 
     def build(self, folder: Path, spec: EngineSpec, output: Path, scratch: Path, progress: Progress) -> dict[str, Any]:

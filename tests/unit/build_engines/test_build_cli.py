@@ -50,7 +50,7 @@ def test_a_loss_is_refused_said_and_accepted(
     command: list[str], engines: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lossy = Quality(tokens=10, agreement=0.5, kl=0.001, perplexity=10.0, source_perplexity=10.0)
-    monkeypatch.setattr(quality, "measure", lambda artifact, folder, progress: lossy)
+    monkeypatch.setattr(quality, "measure", lambda *given, **knobs: lossy)
     assert main(command) == 2
     assert "top-1 agreement 0.5, at least 0.97" in capsys.readouterr().err
     assert main([*command, "--allow-quality-loss"]) == 0
@@ -108,6 +108,8 @@ def test_repo_adds_lists_and_removes(exported: BuildResult, tmp_path: Path, caps
     [
         (["--set", "max_runing=4"], "did you mean 'max_running'"),
         (["--set", "max_running"], "KNOB=VALUE"),
+        (["--set", "=4"], "--set '=4': it must be KNOB=VALUE"),
+        (["--admin-key-file", "admin.key"], "--admin-key-file 'admin.key': it goes with --url"),
         (["--artifact", "nowhere"], "no such folder"),
     ],
 )
@@ -118,3 +120,16 @@ def test_a_mistake_in_repo_add(
     assert main([*command, *arguments]) == 2
     assert part in capsys.readouterr().err
     assert not (tmp_path / "r").exists()
+
+
+def test_a_name_that_is_a_path_is_refused_before_its_artifact(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["repo", "add", "a/b"]) == 2
+    assert "name 'a/b': it must be letters" in capsys.readouterr().err
+
+
+def test_a_repository_that_is_not_there_or_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["repo", "list", "--repository", str(tmp_path / "none")]) == 0
+    assert "which does not exist; add one with" in capsys.readouterr().out
+    (tmp_path / "file").write_text("")
+    assert main(["repo", "list", "--repository", str(tmp_path / "file")]) == 2
+    assert f"repository '{tmp_path / 'file'}': a file; a model repository is a folder" in capsys.readouterr().err

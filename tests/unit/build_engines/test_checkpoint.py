@@ -74,3 +74,26 @@ def test_a_missing_gguf_file(tmp_path: Path) -> None:
 def test_a_file_that_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     assert "no GGUF file" in str(_locate(tmp_path / "notes.txt"))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_one_file_of_a_checkpoint_is_sent_to_its_folder(tiny: Path, name: str) -> None:
+    text = str(_locate(tiny / name))
+    assert f"name its folder, '{tiny}'" in text
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1/owner/model", "hf://owner/model"])
+def test_an_address_is_no_source(address: str) -> None:
+    text = str(_locate(address))
+    assert all(part in text for part in (address, "an address", "'owner/model' alone"))
+
+
+def test_a_folder_may_be_called_like_a_file(folder: Path) -> None:
+    for name in ("model.gguf", "model.zip"):
+        folder = folder.rename(folder.with_name(name))
+        assert locate(EngineSpec(model=str(folder)), Silent()).path == folder
+
+
+def test_a_revision_of_a_folder_is_refused(tiny: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"revision 'main': only a hub id has revisions.*leave it out"):
+        locate(EngineSpec(model=str(tiny), revision="main"), Silent())

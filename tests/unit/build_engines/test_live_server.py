@@ -144,7 +144,7 @@ def test_what_was_ready_before_a_failed_load_stays(triton: ModelControl, reposit
     assert triton.states["m-tokenizer"] == "READY"
 
 
-def test_an_unload_that_hangs_is_named_and_not_waited_for(
+def test_an_unload_that_hangs_is_named_and_its_folders_are_kept(
     triton: ModelControl, repository: Path, artifact: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ("--repository", repository, "--url", triton.url)
@@ -152,7 +152,11 @@ def test_an_unload_that_hangs_is_named_and_not_waited_for(
     triton.leaking = {"m-generator"}
     assert repo("remove", "m", *where, "--wait-seconds", "0.2") == 1
     assert "m-generator is UNLOADING" in (said := capsys.readouterr().err)
-    assert "restart the server" in said
+    for part in ("its folders are kept", "greater --wait-seconds", "without --url", "restart the server"):
+        assert part in said
+    assert {folder.name for folder in repository.iterdir()} == set(MODELS)
+    triton.leaking, triton.states["m-generator"] = set(), "UNAVAILABLE"  # the requests came to their end
+    assert repo("remove", "m", *where) == 0
     assert list(repository.iterdir()) == []
 
 
@@ -189,6 +193,23 @@ def test_nobody_there_removes_nothing(repository: Path, artifact: Path, capsys: 
     assert len(list(repository.iterdir())) == len(MODELS)
 
 
-def test_a_url_without_a_scheme_is_refused() -> None:
-    with pytest.raises(CallerMistake, match="http://host:port"):
-        LiveServer("127.0.0.1:8000")
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "http://", "http://host:port", "http://host:99999", "ftp://a"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(CallerMistake, match=r"it must be http://host:port, Triton's HTTP address"):
+        LiveServer(url)
+
+
+def test_removing_without_a_server_says_that_one_goes_on(
+    repository: Path, artifact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert repo("add", "m", "--artifact", artifact, "--repository", repository) == 0
+    capsys.readouterr()
+    assert repo("remove", "m", "--repository", repository) == 0
+    said = capsys.readouterr().out
+    assert all(part in said for part in ("removed", "a running server keeps serving it", "give --url"))
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan"])
+def test_a_wait_that_is_none_is_refused(repository: Path, seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert repo("remove", "m", "--repository", repository, "--wait-seconds", seconds) == 2
+    assert f"--wait-seconds {seconds}: it must be 0 or more" in capsys.readouterr().err

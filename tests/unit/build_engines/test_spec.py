@@ -19,6 +19,8 @@ from build_engines.spec import EngineSpec, default_name
         ({"quant": "int4", "group_size": 48}, ["group_size 48", "power of two"]),
         ({"int4_ratio": 0.5}, ["int4_ratio 0.5", "only int4", "choose quant int4"]),
         ({"quant": "int4", "int4_ratio": 0.0}, ["int4_ratio 0.0", "above 0 and at most 1"]),
+        ({"int4_rest": "fp16"}, ["int4_rest 'fp16'", "only int4", "choose quant int4"]),
+        ({"quant": "int4", "int4_rest": "fp32"}, ["int4_rest 'fp32'", "int8, fp16"]),
         ({"max_seq_len": -1}, ["max_seq_len -1", "0"]),
     ],
 )

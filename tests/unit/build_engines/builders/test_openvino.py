@@ -59,7 +59,17 @@ def test_unquantised_logits_are_those_of_transformers(exported: BuildResult, tin
     ("quant", "record"),
     [
         ("int8", {"weights": "int8", "format": "int8_asym"}),
-        ("int4", {"weights": "int4", "format": "int4_asym", "group_size": 64, "int4_ratio": 1.0, "int4_share": 0.5294}),
+        (
+            "int4",
+            {
+                "weights": "int4",
+                "format": "int4_asym",
+                "group_size": 64,
+                "int4_ratio": 1.0,
+                "int4_rest": "int8",
+                "int4_share": 0.5294,
+            },
+        ),
     ],
 )
 def test_quantised_weights_are_smaller_and_say_how(
