@@ -25,7 +25,8 @@ __all__ = ["BROKEN_LOGITS", "NOTHING_ALLOWED", "Choice", "Draw", "adjusted", "sa
 Floats = npt.NDArray[np.float32]
 Weights = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
-_FIRST_LOOK = 256  # candidates that usually hold all of top_p's mass
+_FIRST_LOOK = 256  # candidates that usually hold all of top_p's mass; where they do not, more are looked at
+_SECOND_LOOK = 4096
 
 NOTHING_ALLOWED = -1  # Choice.id where no token has a finite score
 BROKEN_LOGITS = -2  # Choice.id where the scores hold NaN or +inf
@@ -160,9 +161,10 @@ def _nucleus(weights: Weights, ids: Ids, top_p: float) -> Ids:
     """The fewest likeliest of ``ids`` that hold the share ``top_p`` of their mass."""
     mass = top_p * float(weights[ids].sum())
     if len(ids) == len(weights):
-        ids = largest(weights, _FIRST_LOOK)
-        if weights[ids].sum() < mass:
-            ids = largest(weights, len(weights))
+        for count in (_FIRST_LOOK, _SECOND_LOOK, len(weights)):
+            ids = largest(weights, count)
+            if weights[ids].sum() >= mass:
+                break
     else:
         ids = ids[np.argsort(-weights[ids], kind="stable")]
     mass_before = np.cumsum(weights[ids]) - weights[ids]

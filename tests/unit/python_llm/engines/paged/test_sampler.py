@@ -72,6 +72,14 @@ def test_candidates_are_those_of_transformers(temperature: float, top_k: int, to
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(("scale", "look"), [(3.0, 256), (2.5, 4096), (0.1, 12_000)])
+def test_a_nucleus_is_found_at_each_look(scale: float, look: int) -> None:
+    logits, params = logits_of(5, 12_000, scale), SamplingParams(temperature=0.6 if look == 256 else 1.0, top_p=0.9)
+    expected, got = warped(logits, params), ours(logits, params)
+    assert look / 50 < (got > 0).sum() <= look
+    assert np.array_equal(got > 0, expected > 0)
+
+
 @given(
     seed=st.integers(0, 10_000),
     size=st.integers(2, 600),
