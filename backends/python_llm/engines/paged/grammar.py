@@ -48,8 +48,7 @@ class GrammarCompiler:
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer | Path | str, vocab_size: int, end_ids: Collection[int]) -> None:
-        is_path = isinstance(tokenizer, (str, Path))
-        self._tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer)) if is_path else tokenizer
+        self._tokenizer = tokenizer
         self._vocab_size = vocab_size
         self._end_ids = frozenset(end_ids)
         self._lock = threading.Lock()
@@ -64,7 +63,7 @@ class GrammarCompiler:
         """
         _check_size(guide)
         with self._lock:
-            vocabulary = self._vocabulary = self._vocabulary or Vocabulary(self._tokenizer, self._vocab_size)
+            vocabulary = self._vocabulary = self._vocabulary or self._read_vocabulary()
             known = self._passed.get(guide)
         lark = _tried(guide) if known is None else known
         matcher = LLMatcher(vocabulary.library, lark, log_level=0, limits=_LIMITS)
@@ -72,6 +71,11 @@ class GrammarCompiler:
             raise _not_valid(guide, matcher.get_error())
         self._keep(guide, lark)
         return Matcher(matcher, vocabulary, self._end_ids if end_ids is None else frozenset(end_ids))
+
+    def _read_vocabulary(self) -> Vocabulary:
+        is_path = isinstance(self._tokenizer, (str, Path))
+        tokenizer = tokenizers.Tokenizer.from_file(str(self._tokenizer)) if is_path else self._tokenizer
+        return Vocabulary(tokenizer, self._vocab_size)
 
     def _keep(self, guide: Guide, lark: str) -> None:
         with self._lock:

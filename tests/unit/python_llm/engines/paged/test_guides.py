@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,6 +130,12 @@ def test_the_models_vocabulary_may_be_smaller_or_larger(byte_level: Tokenizer, s
     assert len(matcher.mask()) == -(-size // 32)
     assert allowed.min() == 2
     assert allowed.max() == min(size, SIZE) - 1
+
+
+def test_the_tokenizer_may_be_a_file_and_is_read_when_it_is_needed(checkpoint: Path, tmp_path: Path) -> None:
+    compiler = GrammarCompiler(checkpoint / "tokenizer.json", SIZE, {END})
+    assert compiler.compile(Guide("json")).mask().any()
+    GrammarCompiler(tmp_path / "missing.json", SIZE, {END})
 
 
 def test_a_sentencepiece_vocabulary_serves_too(sentencepiece: Tokenizer) -> None:
