@@ -51,7 +51,7 @@ class GuideQueue:
     def _matcher(self, request: GenerateRequest) -> Matcher:
         if self._compiler is None or request.guide is None:
             raise Unsupported("not_supported", "guided_decoding_guide: this engine has no such ability; leave it out.")
-        matcher = self._compiler.compile(request.guide)
+        matcher = self._compiler.compile(request.guide, request.end_ids)
         for position, token_id in enumerate(request.resume_ids):
             if not matcher.accept(token_id):
                 raise InvalidRequest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from python_llm.artifact import Artifact
 from python_llm.engines.paged.engine import PagedEngine
+from python_llm.engines.paged.grammar import GrammarCompiler
 from python_llm.engines.paged.runners.openvino import OpenVinoRunner
 from python_llm.engines.paged.scorer import PagedScorer
 from python_llm.settings import ServingConfig
@@ -13,7 +14,10 @@ __all__ = ["load", "load_scorer"]
 
 def load(artifact: Artifact, serving: ServingConfig) -> PagedEngine:
     """The engine factory of artifact kind ``openvino-ir``."""
-    return PagedEngine(_runner(artifact, serving), serving, context_length=artifact.manifest.model.context_length)
+    facts = artifact.manifest.model
+    runner = _runner(artifact, serving)
+    grammar = GrammarCompiler(artifact.path / "tokenizer.json", runner.vocab_size, facts.end_token_ids)
+    return PagedEngine(runner, serving, context_length=facts.context_length, grammar=grammar)
 
 
 def load_scorer(artifact: Artifact, serving: ServingConfig) -> PagedScorer:

@@ -172,10 +172,12 @@ def _score_prompt(sequence: Sequence, rows: Floats) -> None:
 
 
 def _nothing_allowed(sequence: Sequence) -> ServeError:
+    name, matcher = sequence.request.request_id, sequence.matcher
+    if matcher is not None and matcher.failure:
+        return InvalidRequest("guide_too_complex", f"request '{name}': guide: {matcher.failure}; make it simpler.")
     return InvalidRequest(
         "nothing_allowed",
-        f"request '{sequence.request.request_id}': bad_words, logit_bias, min_tokens and guide leave no token to "
-        "choose; loosen one of them.",
+        f"request '{name}': bad_words, logit_bias, min_tokens and guide leave no token to choose; loosen one of them.",
     )
 
 

@@ -47,8 +47,8 @@ def reference(request: GenerateRequest, index: int = 0) -> Outcome:
     """New tokens and the reason, one token after another from the whole context."""
     tokens = [*request.prompt_ids, *request.resume_ids]
     made = len(request.resume_ids)
-    log_probs: Sequence[float] = ()
-    top: Sequence[TopLogProbs] = ()
+    log_probs: list[float] = []
+    top: list[TopLogProbs] = []
     begin, ends = len(tokens), request.end_ids | request.stop_ids
     while made < request.max_tokens:
         draw = Draw(
