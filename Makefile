@@ -23,7 +23,7 @@ BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --engine $(ENGINE) -
 	$(if $(MAX_BATCH_SIZE),--max-batch-size $(MAX_BATCH_SIZE)) $(if $(MAX_INPUT_LEN),--max-input-len $(MAX_INPUT_LEN)) \
 	$(if $(MAX_SEQ_LEN),--max-seq-len $(MAX_SEQ_LEN)) $(if $(MAX_NUM_TOKENS),--max-num-tokens $(MAX_NUM_TOKENS))
 
-.PHONY: help setup serve test test-unit test-server lint format build-engine repository chat generate bench docs clean
+.PHONY: help setup serve test test-unit test-server lint format build-engine repository chat generate bench perf-analyzer docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,9 @@ generate: setup ## PROMPT=…: one answer of the served model
 bench: setup ## the quick paired bench: engine, peer and server side by side
 	$(BIN)/triton-llm bench --quick
 
+perf-analyzer: setup ## NVIDIA's perf_analyzer against the running server's NAME; CSVs in .perf-analyzer/results
+	$(BIN)/triton-llm bench perf-analyzer --model "$(NAME)"
+
 test: setup ## build the default model, then every test this machine can run
 	$(BIN)/triton-llm build smollm2
 	$(BIN)/python -m pytest tests/unit tests/contract
@@ -82,4 +85,4 @@ docs: setup ## write the pages that are made from code
 	$(BIN)/python docs/generate.py
 
 clean: ## remove what was built here (not the engines)
-	rm -rf $(VENV) run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) run .perf-analyzer build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

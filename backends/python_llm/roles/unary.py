@@ -7,6 +7,7 @@ caller on; the watcher does, with the generator's ``stop``.
 
 from __future__ import annotations
 
+import json
 import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ from python_llm.contract import STANDARD_PARAMETERS, UNARY, generator_model, rol
 from python_llm.errors import EngineFailure, ServeError, Unavailable, parse_error
 from python_llm.request import read_parameters
 from python_llm.roles.answers import error_response
+from python_llm.sampling_parameters import add_value, parse_sampling_parameters
 from python_llm.settings import ModelEntry
 
 __all__ = ["UnaryRole"]
@@ -40,7 +42,6 @@ class _Call:
 
     request_id: str
     arrays: _Arrays
-    parameters: Mapping[str, Any]
     timeout: int
     sender: Any
 
@@ -90,15 +91,13 @@ class UnaryRole:
         _answer(call.sender, response)
 
     def _ask(self, call: _Call) -> Any:
-        responses = self._exec(call.request_id, call.arrays, call.parameters, call.timeout)
+        responses = self._exec(call.request_id, call.arrays, call.timeout)
         tensors = [pb_utils.Tensor(name, array) for name, array in _joined(responses).items()]
         if not tensors:
             raise EngineFailure("no_answer", f"model '{self._generator}': it ended the request without an answer.")
         return pb_utils.InferenceResponse(output_tensors=tensors)
 
-    def _exec(
-        self, request_id: str, arrays: _Arrays, parameters: Mapping[str, Any] | None = None, timeout: int = 0
-    ) -> list[_Arrays]:
+    def _exec(self, request_id: str, arrays: _Arrays, timeout: int = 0) -> list[_Arrays]:
         """Every response of the generator; raises the ServeError that it answers."""
         request = pb_utils.InferenceRequest(
             model_name=self._generator,
@@ -106,7 +105,6 @@ class UnaryRole:
             inputs=[pb_utils.Tensor(name, array) for name, array in arrays.items()],
             requested_output_names=[row.name for row in UNARY.outputs],
             timeout=timeout,
-            parameters=dict(parameters or {}),
         )
         return [_outputs(response) for response in request.exec(decoupled=True)]
 
@@ -131,14 +129,21 @@ class UnaryRole:
 
 def _read(request: Any, sender: Any) -> _Call:
     """The request for the generator, whose shapes have a batch dimension."""
-    parameters = read_parameters(request.parameters(), UNARY)
-    return _Call(
-        request.request_id() or uuid.uuid4().hex,
-        {tensor.name(): np.array(tensor.as_numpy())[np.newaxis] for tensor in request.inputs()},
-        {name: value for name, value in parameters.items() if name not in STANDARD_PARAMETERS},
-        request.timeout(),
-        sender,
-    )
+    arrays = {tensor.name(): np.array(tensor.as_numpy())[np.newaxis] for tensor in request.inputs()}
+    said = read_parameters(request.parameters(), UNARY)
+    _add_parameters(arrays, {name: value for name, value in said.items() if name not in STANDARD_PARAMETERS})
+    return _Call(request.request_id() or uuid.uuid4().hex, arrays, request.timeout(), sender)
+
+
+def _add_parameters(arrays: _Arrays, parameters: Mapping[str, Any]) -> None:
+    """Request parameters go with the sampling parameters: those of a BLS request can hold no fractions."""
+    if not parameters:
+        return
+    given = arrays["sampling_parameters"].reshape(-1)[0] if "sampling_parameters" in arrays else b""
+    said = dict(parse_sampling_parameters(given.decode("utf-8", "replace")))
+    for name, value in parameters.items():
+        add_value(said, name, value, f"parameter '{name}'")
+    arrays["sampling_parameters"] = np.array([[json.dumps(said).encode()]], np.object_)
 
 
 def _outputs(response: Any) -> _Arrays:

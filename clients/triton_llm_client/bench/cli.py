@@ -9,6 +9,7 @@ from pathlib import Path
 
 from python_llm.errors import CallerMistake
 from triton_llm_client.aio import DEFAULT_MODEL
+from triton_llm_client.bench import perf_analyzer
 from triton_llm_client.bench.idle import idle_cpu
 from triton_llm_client.bench.load import Subject
 from triton_llm_client.bench.report import Report
@@ -22,6 +23,8 @@ _FULL_SECONDS = 1200.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    tools = parser.add_subparsers(dest="tool_name", metavar="perf-analyzer", help="NVIDIA's load generator instead")
+    perf_analyzer.add_arguments(tools.add_parser("perf-analyzer", help="measure a running server's three routes"))
     plan = Plan()
     levels = " ".join(map(str, plan.in_flight))
     parser.add_argument("--quick", action="store_true", help="fewer rounds: about five minutes on two cores")
@@ -44,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print; a missed target is a result, not a failure."""
+    if args.tool_name:
+        return perf_analyzer.run(args)
     setting = Setting(args.artifact or Path("engines") / args.model, args.model, args.url)
     report = bench(setting, _plan(args, setting.vocabulary()), args.subjects)
     if args.output:

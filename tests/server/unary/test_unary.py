@@ -113,6 +113,17 @@ def test_errors_keep_their_reason_and_status(server: ServerUnderTest) -> None:
     server.wait_until(lambda: busy(server) == 0, "the place free")
 
 
+def test_request_parameters_are_heard(server: ServerUnderTest) -> None:
+    """Also fractions, which a BLS request's own parameters cannot hold."""
+    with UnaryCalls(server, "echo-unary") as calls:
+        answer = calls.send(TEXT, 4, parameters={"ignore_eos": True, "max_tokens": 4})
+        assert answer.value("num_output_tokens") == 4
+    url = f"{server.http_url}/v2/models/echo-unary/infer"
+    inputs = [{"name": "text_input", "shape": [1], "datatype": "BYTES", "data": [TEXT]}]
+    said = httpx.post(url, json={"inputs": inputs, "parameters": {"temperature": -0.5}}, timeout=120).json()["error"]
+    assert "[INVALID_ARG temperature_" in said
+
+
 def test_a_full_queue_is_said_at_once_and_touches_no_neighbour(server: ServerUnderTest) -> None:
     with UnaryCalls(server, "echo-unary") as calls:
         taken = [calls.send(TEXT, LONG, request_id=f"taken-{n}") for n in range(26)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 import triton_python_backend_utils as pb_utils
 from echo_artifact import make_echo_artifact
 from python_llm.model import TritonPythonModel
-from python_llm.settings import ModelEntry, Role, ServingConfig
+from python_llm.settings import CONTROL_SECRET_VARIABLE, ModelEntry, Role, ServingConfig
 from server_under_test import wait_until
 from triton_python_backend_utils import InferenceRequest, InferenceResponse, ResponseSender
 
+SECRET = "drawn at start"
 TEXT = "The ferry left the small harbour"
 _PATIENCE_SECONDS = 60.0  # only catches hangs
 
@@ -40,7 +42,8 @@ def unary(tmp_path: Path) -> Iterator[TritonPythonModel]:
 
 @pytest.fixture
 def generator(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TritonPythonModel]:
-    artifact = make_echo_artifact(tmp_path / "echo", checkpoint, script={"step_seconds": 0.002})
+    monkeypatch.setenv(CONTROL_SECRET_VARIABLE, SECRET)
+    artifact = make_echo_artifact(tmp_path / "echo", checkpoint, script={"step_seconds": 0.01})
     model = load(tmp_path, "generator", str(artifact), ServingConfig(max_running=2, max_queue_size=2))
     monkeypatch.setitem(pb_utils.LOADED, "echo-generator", model)
     yield model
@@ -86,6 +89,14 @@ def error(sender: ResponseSender) -> tuple[int, str]:
     return found.code(), found.message()
 
 
+def in_the_engine(generator: TritonPythonModel) -> int:
+    control = json.dumps({"operation": "status", "secret": SECRET}).encode()
+    request = InferenceRequest({"control": np.array([[control]], np.object_)})
+    generator.execute([request])
+    stats = json.loads(answer(request.sender).value("text_output"))["stats"]
+    return int(stats["running"] + stats["waiting"])
+
+
 def sequence(index: int, text: str, ids: list[int]) -> InferenceResponse:
     arrays = {
         "text_output": np.array([[text.encode()]], np.object_),
@@ -97,9 +108,9 @@ def sequence(index: int, text: str, ids: list[int]) -> InferenceResponse:
 
 @pytest.mark.usefixtures("generator")
 def test_one_answer_with_all_of_the_text(unary: TritonPythonModel) -> None:
-    response = answer(ask(unary, text_input=TEXT, max_tokens=400))
+    response = answer(ask(unary, text_input=TEXT, max_tokens=40))
     assert response.value("text_output").startswith(TEXT)
-    assert (response.value("finish_reason"), response.value("num_output_tokens")) == ("length", 400)
+    assert (response.value("finish_reason"), response.value("num_output_tokens")) == ("length", 40)
     assert all(tensor.as_numpy().ndim == 1 for tensor in response.output_tensors)
 
 
@@ -140,17 +151,15 @@ def test_a_timeout_of_the_protocol_is_passed_on(unary: TritonPythonModel) -> Non
     assert answer(sender).value("finish_reason") == "timeout"
 
 
-@pytest.mark.usefixtures("generator")
-def test_more_calls_than_the_generator_takes_are_refused_at_once(unary: TritonPythonModel) -> None:
+def test_more_calls_than_the_generator_takes_are_refused_at_once(
+    unary: TritonPythonModel, generator: TritonPythonModel
+) -> None:
     taken = [ask(unary, str(number), text_input=f"{TEXT} {number}", max_tokens=1900) for number in range(4)]
-    refused = ask(unary, text_input=TEXT, max_tokens=4)
-    senders = [*taken, refused]
-    wait_until(lambda: any(sender.finals for sender in senders), "one to be refused", _PATIENCE_SECONDS)
-    (first,) = [sender for sender in senders if sender.finals]
-    assert error(first)[1].startswith("[UNAVAILABLE queue_full] ")
-    for sender in senders:
+    wait_until(lambda: in_the_engine(generator) == 4, "2 running and 2 waiting", _PATIENCE_SECONDS)
+    assert error(ask(unary, text_input=TEXT, max_tokens=4))[1].startswith("[UNAVAILABLE queue_full] ")
+    for sender in taken:
         sender.cancelled = True
-    assert {answer(sender).value("finish_reason") for sender in senders if sender is not first} == {"cancelled"}
+    assert {answer(sender).value("finish_reason") for sender in taken} == {"cancelled"}
 
 
 def test_sequences_follow_each_other(unary: TritonPythonModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +183,19 @@ def test_what_the_generator_is_asked(unary: TritonPythonModel, monkeypatch: pyte
             "text_input": [[TEXT.encode()]],
             "max_tokens": [[3]],
         }
+
+
+def test_request_parameters_go_with_the_sampling_parameters(
+    unary: TritonPythonModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted = Scripted(sequence(0, "x", [1]))
+    monkeypatch.setitem(pb_utils.LOADED, "echo-generator", scripted)
+    answer(ask(unary, text_input=TEXT, sampling_parameters='{"top_p": 0.5}', parameters={"temperature": 0.25}))
+    (request,) = scripted.asked
+    assert request.parameters() == "{}"
+    assert json.loads(request.tensors["sampling_parameters"][0, 0]) == {"top_p": 0.5, "temperature": 0.25}
+    twice = ask(unary, text_input=TEXT, sampling_parameters='{"top_p": 0.5}', parameters={"top_p": 0.25})
+    assert error(twice)[1].startswith("[INVALID_ARG given_twice] parameter 'top_p'")
 
 
 def test_a_generator_without_an_answer_is_an_error(unary: TritonPythonModel, monkeypatch: pytest.MonkeyPatch) -> None:
