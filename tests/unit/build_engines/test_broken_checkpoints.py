@@ -169,9 +169,9 @@ BROKEN: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "pickle only": (_pickle_only, ["pytorch_model.bin", "can run code", "safetensors"]),
     "model is code": (
         lambda f: _config(f, model_type="mystery", auto_map={"AutoModelForCausalLM": "model.Mystery"}),
-        ["'mystery'", "auto_map", "trust_remote_code", "conversion"],
+        ["'mystery'", "auto_map", "--trust-remote-code", "conversion"],
     ),
-    "tokenizer is code": (_slow_code, ["its tokenizer is code", "trust_remote_code"]),
+    "tokenizer is code": (_slow_code, ["its tokenizer is code", "--trust-remote-code"]),
     "GPTQ beside": (lambda f: _edit(f / "quantize_config.json", bits=4), ["quantize_config.json", "original weights"]),
     "packed tensors": (
         lambda f: _weights(f, lambda w: w.update({"model.layers.0.mlp.up_proj.qweight": np.zeros((2, 2), np.int32)})),

@@ -94,6 +94,7 @@ def test_a_folder_may_be_called_like_a_file(folder: Path) -> None:
         assert locate(EngineSpec(model=str(folder)), Silent()).path == folder
 
 
-def test_a_revision_of_a_folder_is_refused(tiny: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"revision 'main': only a hub id has revisions.*leave it out"):
-        locate(EngineSpec(model=str(tiny), revision="main"), Silent())
+def test_a_revision_of_what_has_none_is_refused(tiny: Path) -> None:
+    for model in (str(tiny), "smollm2"):
+        with pytest.raises(CheckpointError, match=r"revision 'main': only a hub id has revisions.*leave it out"):
+            locate(EngineSpec(model=model, revision="main"), Silent())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from build_engines import hub
 from build_engines.build import BuildResult, build, make_plan
 from build_engines.errors import CheckpointError
 from build_engines.spec import EngineSpec
+from collector import Collector
 from python_llm.artifact import Artifact
+from python_llm.engine import GenerateRequest, SamplingParams, load
 from python_llm.engines.paged.runners.openvino import OpenVinoRunner
 from remote_code_checkpoint import MARKER, make_remote_code_checkpoint
 from tests.unit.build_engines.architectures import EXACT, paged_logits
@@ -80,6 +83,23 @@ def test_asked_its_own_code_is_what_is_built(trusted: tuple[Path, BuildResult]) 
             expected, other = (m(torch.from_numpy(prompt)[None]).logits[0].numpy() for m in (own, plain))
         assert np.abs(rows - expected).max() <= 1e-3 * np.abs(expected).max()
         assert np.abs(rows - other).max() > 0.1 * np.abs(other).max()  # a Llama of the same weights is another model
+
+
+def test_the_engine_serves_it(trusted: tuple[Path, BuildResult]) -> None:
+    """Greedily, in fp32: the tokens that transformers gives with the checkpoint's own code."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    folder, result = trusted
+    prompt, sink = tuple(range(3, 40)), Collector()
+    request = GenerateRequest("a", prompt, 16, sampling=SamplingParams(temperature=0.0))
+    with closing(load(result.path, EXACT)) as engine:
+        engine.submit(request, sink)
+        sink.wait()
+    model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
+    asked: dict[str, Any] = {"max_new_tokens": 16, "min_new_tokens": 16, "do_sample": False, "eos_token_id": None}
+    expected = model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt)), **asked)
+    assert sink.streams[0] == expected[0, len(prompt) :].tolist()
 
 
 def test_the_artifact_says_which_code_was_trusted(trusted: tuple[Path, BuildResult]) -> None:
