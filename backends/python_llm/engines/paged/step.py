@@ -37,12 +37,13 @@ class Step:
         for source, target in self.scheduler.take_copies():
             self.runner.import_blocks([target], self.runner.export_blocks([source]))
         rows_of = [part.rows for part in plan]
+        scheduled = time.monotonic_ns()
         logits = self.runner.forward(build_batch(plan))
         now = time.monotonic_ns()
         begin = 0
         samplers: list[tuple[Sequence, int]] = []  # (sequence, its row of logits)
         for part, rows in zip(plan, rows_of, strict=True):
-            part.sequence.first_scheduled_ns = part.sequence.first_scheduled_ns or now
+            part.sequence.first_scheduled_ns = part.sequence.first_scheduled_ns or scheduled
             self._advance(part, logits[begin : begin + rows])
             begin += rows
             if part.samples and self._goes_on(part.sequence):

@@ -123,7 +123,7 @@ def check(request: GenerateRequest, sink: Collector, *, cancellable: bool = Fals
         assert usage.prompt_tokens == len(request.prompt_ids)
         assert usage.output_tokens == len(request.resume_ids) + len(expected.ids)
         assert 0 <= usage.cached_prompt_tokens <= usage.prompt_tokens
-        assert 0 < usage.first_scheduled_ns <= usage.last_token_ns or not request.max_tokens
+        assert 0 < usage.first_scheduled_ns < usage.first_token_ns <= usage.last_token_ns or not request.max_tokens
     if request.prompt_log_probs and any(end.reason != "cancelled" for end in sink.ends.values()):
         wanted = prompt_reference(request)
         assert sink.prompt is not None
