@@ -123,7 +123,7 @@ def test_an_accepted_loss_is_recorded_and_refused_to_who_does_not_accept_it(
     tiny: Path, copy_engine: Path, engines: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lossy = Quality(tokens=10, agreement=0.5, kl=1.0, perplexity=20.0, source_perplexity=10.0)
-    monkeypatch.setattr(quality, "measure", lambda artifact, folder, progress: lossy)
+    monkeypatch.setattr(quality, "measure", lambda *given, **knobs: lossy)
     spec = EngineSpec(model=str(tiny), name="tiny", engine="copy")
     with pytest.raises(QualityLoss, match=r"artifact 'tiny' \(int8\).*0\.5, at least 0\.92"):
         build(spec, engines)
