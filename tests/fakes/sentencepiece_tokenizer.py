@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 
-__all__ = ["make_sentencepiece_tokenizer"]
+__all__ = ["make_sentencepiece_checkpoint", "make_sentencepiece_tokenizer"]
 
 _WORDS = ["▁", "▁the", "▁a", "▁ab", "▁日", "▁▁", "th", "he"]
 _PIECES = [*_WORDS, "a", "b", "c", "e", "ab", "abc", "é", "日", "日本", "\ufffd", "."]
@@ -28,3 +31,13 @@ def make_sentencepiece_tokenizer() -> Tokenizer:
     tokenizer.add_special_tokens([AddedToken(name, special=True) for name in ("<unk>", "<s>", "</s>")])
     tokenizer.add_tokens([AddedToken("<tool_call>", special=False, normalized=False)])
     return tokenizer
+
+
+def make_sentencepiece_checkpoint(folder: Path, *, context: int = 2048) -> Path:
+    """The tokenizer in a folder with what `echo_artifact.make_echo_artifact` reads of a checkpoint; no weights."""
+    folder.mkdir(parents=True)
+    tokenizer = make_sentencepiece_tokenizer()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {"vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": context}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    return folder

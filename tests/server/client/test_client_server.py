@@ -7,6 +7,7 @@ from contextlib import aclosing, closing
 
 import pytest
 
+from generator_status import generator_status
 from python_llm.errors import InvalidRequest, NotFound, ServeError, Unavailable, Unsupported
 from server_under_test import ServerUnderTest, wait_until
 from triton_llm_client import AsyncClient, Client, GenerateParams, new_request_id
@@ -81,6 +82,16 @@ def test_leaving_a_stream_frees_its_place_20_of_20(url: str) -> None:
             with closing(chunks):
                 next(chunks)
         wait_until(lambda: all_places_are_free(url), "every place to be free", WAIT_SECONDS)
+
+
+def test_leaving_the_ensemble_stops_its_generator(server: ServerUnderTest) -> None:
+    """Triton does not tell an ensemble's steps that their client left; ours sends a stop."""
+    before = generator_status(server, "smollm2-generator").steps
+    with Client(server.grpc_url, ensemble=True) as client:
+        with closing(client.stream("round and round", LONG)) as chunks:
+            next(chunks)
+        server.wait_until(lambda: generator_status(server, "smollm2-generator").busy == 0, "the place to be free")
+    assert generator_status(server, "smollm2-generator").steps - before < 1500
 
 
 def test_a_full_queue_is_unavailable_with_its_reason(url: str) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 
 import httpx
 import pytest
 
-from generator_status import generator_status
 from python_llm.errors import InvalidRequest
 from server_under_test import ServerUnderTest
 from triton_llm_client import AsyncClient, Client, GenerateParams
@@ -70,20 +68,6 @@ def test_messages_go_through_the_checkpoints_template(tiny_server: ServerUnderTe
             answers.append(client.generate([{"role": "user", "content": "Where is the boat?"}], PARAMS))
     assert answers[0].text == answers[1].text
     assert answers[0].input_tokens == answers[1].input_tokens
-
-
-def test_a_client_of_ours_that_leaves_the_ensemble_stops_its_generator(tiny_server: ServerUnderTest) -> None:
-    before = generator_status(tiny_server, "tiny-generator").steps
-
-    async def leave() -> None:
-        async with AsyncClient(tiny_server.grpc_url, model="tiny", ensemble=True) as client:
-            params = GenerateParams(max_tokens=2000, ignore_eos=True)
-            async with aclosing(client.stream("A voyage", params)) as chunks:
-                await anext(chunks)
-
-    asyncio.run(leave())
-    tiny_server.wait_until(lambda: generator_status(tiny_server, "tiny-generator").busy == 0, "the place free")
-    assert generator_status(tiny_server, "tiny-generator").steps - before < 2000
 
 
 @pytest.mark.parametrize(
