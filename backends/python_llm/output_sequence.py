@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TypeVar
 
 from python_llm.admission import Admitted
 from python_llm.engine import Finished, FinishReason, Tokens, TopLogProbs
@@ -12,6 +13,8 @@ from python_llm.stream import Delta, TextStream
 from python_llm.token_bytes import TokenBytes
 
 __all__ = ["OutputSequence"]
+
+T = TypeVar("T")
 
 
 class OutputSequence:
@@ -95,6 +98,6 @@ class OutputSequence:
         )
 
 
-def _first(waiting: deque, count: int) -> tuple:  # type: ignore[type-arg]
+def _first(waiting: deque[T], count: int) -> tuple[T, ...]:
     """Take ``count`` entries, or none where none were asked for."""
     return tuple(waiting.popleft() for _ in range(count)) if waiting else ()

@@ -21,11 +21,12 @@ _NUMPY: Mapping[str, Any] = {
     "FP32": np.float32,
 }
 _Array = npt.NDArray[Any]
-_EMPTY: dict[tuple[str, int], _Array] = {}  # an ensemble's response is full of them
 
 
 def output_arrays(values: Mapping[str, Any], contract: RoleContract) -> dict[str, _Array]:
     """Arrays of shape [1, n] for the rows that ``values`` names, in the contract's order.
+
+    No array is in two responses: the stub lets go of them without holding Python's lock.
 
     A value is one item or a sequence of items; of a row with two dims a sequence of rows, which are filled up with 0.
     """
@@ -35,19 +36,12 @@ def output_arrays(values: Mapping[str, Any], contract: RoleContract) -> dict[str
 def _array(row: Tensor, value: Any) -> _Array:
     items = value if isinstance(value, (list, tuple)) else (value,)
     if not items:
-        return _empty(row)
+        return np.zeros((1, *[0] * len(row.dims)), dtype=_NUMPY[row.dtype])
     if len(row.dims) > 1:
         return _table(row, items)
     if row.dtype == "BYTES":
         return np.array([[item.encode() for item in items]], dtype=np.object_)
     return np.array(items, dtype=_NUMPY[row.dtype]).reshape(1, len(items))
-
-
-def _empty(row: Tensor) -> _Array:
-    key = row.dtype, len(row.dims)
-    if key not in _EMPTY:
-        _EMPTY[key] = np.zeros((1, *[0] * len(row.dims)), dtype=_NUMPY[row.dtype])
-    return _EMPTY[key]
 
 
 def _table(row: Tensor, lines: Sequence[Sequence[Any]]) -> _Array:

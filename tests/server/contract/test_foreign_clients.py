@@ -190,3 +190,29 @@ def test_prompt_log_probs_without_a_token(server: ServerUnderTest, model: str) -
     assert len(answer["prompt_log_probs"]) == count
     assert [len(top) for top in json.loads(answer["prompt_top_log_probs"])] == [2] * count
     assert (answer["text_output"], answer["finish_reason"]) == ("", "length")
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype", "words"),
+    [
+        (np.array([[5]], np.int64), "INT64", "max_tokens"),
+        (np.array([5], np.int32), "INT32", "shape"),
+        (np.array([[5, 6]], np.int32), "INT32", "max_tokens"),
+        (np.zeros((1, 0), np.int32), "INT32", "max_tokens"),
+    ],
+    ids=["type", "rank", "two", "none"],
+)
+def test_wrong_types_and_shapes_are_refused_and_the_server_goes_on(
+    server: ServerUnderTest, array: Any, dtype: str, words: str
+) -> None:
+    """Most of it by Triton's core, in its own words."""
+    answers: SimpleQueue[Any] = SimpleQueue()
+    with InferenceServerClient(server.grpc_url) as client:
+        client.start_stream(lambda result, error: answers.put(error or result))
+        tensor = InferInput("max_tokens", list(array.shape), dtype)
+        tensor.set_data_from_numpy(array)
+        client.async_stream_infer("tiny-generator", [_input("text_input", TEXT), tensor])
+        answer = answers.get(timeout=60)
+    assert isinstance(answer, Exception)
+    assert words in str(answer)
+    assert generate(server, "tiny-generator", text_input=TEXT, max_tokens=2, ignore_eos=True).status_code == 200
