@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +16,8 @@ __all__ = ["BatchOutput"]
 
 
 class BatchOutput:
-    """Opened at construction; ``done`` holds the identities of the lines that are answered in it already.
+    """Opened at construction; ``done`` holds the identities of the lines that are answered in it already, ``failed``
+    the places (from 0) of those that ended in an error.
 
     A torn last line, of a run that was killed while it wrote, is cut off.
 
@@ -26,6 +28,9 @@ class BatchOutput:
     def __init__(self, path: Path, *, resume: bool) -> None:
         self._path = path
         self.done: list[str | int | None] = []
+        self.failed: list[int] = []
+        self.count = 0  # lines in the file now
+        self._again: dict[int, bytes] = {}
         try:
             self._file: BinaryIO = path.open("r+b" if path.exists() else "x+b")
         except OSError as error:
@@ -37,8 +42,30 @@ class BatchOutput:
             raise
 
     def write(self, result: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(result, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+        self._file.write(_raw(result))
         self._file.flush()
+        self.count += 1
+
+    def replace(self, place: int, result: Mapping[str, Any]) -> None:
+        """Put ``result`` in the place of one that was there; in the file once `settle` is called."""
+        self._again[place] = _raw(result)
+
+    def settle(self) -> None:
+        """Write the file anew, with what was replaced, beside the old one and then in its place."""
+        if not self._again:
+            return
+        path = self._path.resolve()  # a link stays one
+        scratch = path.with_name(f"{path.name}.new")
+        self._file.seek(0)
+        with scratch.open("wb") as new:
+            new.writelines(self._again.get(place, raw) for place, raw in enumerate(self._file))
+            new.flush()
+            os.fsync(new.fileno())
+        self._file.close()
+        scratch.replace(path)
+        self._file = self._path.open("r+b")
+        self._file.seek(0, os.SEEK_END)
+        self._again.clear()
 
     def close(self) -> None:
         self._file.close()
@@ -60,12 +87,13 @@ class BatchOutput:
                 )
             if not raw.endswith(b"\n"):
                 break
-            self.done.append(self._identity(number, raw))
+            self._take(number, raw)
             end += len(raw)
+        self.count = len(self.done)
         self._file.seek(end)
         self._file.truncate()
 
-    def _identity(self, number: int, raw: bytes) -> str | int | None:
+    def _take(self, number: int, raw: bytes) -> None:
         try:
             result = json.loads(raw)
         except ValueError:
@@ -74,4 +102,10 @@ class BatchOutput:
             raise CallerMistake(
                 f"output '{self._path}', line {number}: it is no line of a batch's output; choose another file."
             )
-        return identity(result)
+        if result["error"] is not None:
+            self.failed.append(len(self.done))
+        self.done.append(identity(result))
+
+
+def _raw(result: Mapping[str, Any]) -> bytes:
+    return json.dumps(result, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from python_llm.errors import CallerMistake
 from triton_llm_client.failures import ServerUnreachable, from_http, from_message
 from triton_llm_client.results import Chunk
 from triton_llm_client.sse import SseParser
@@ -26,7 +27,10 @@ class HttpTransport:
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.url = url
-        self._client = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT, limits=_LIMITS, transport=transport)
+        try:
+            self._client = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT, limits=_LIMITS, transport=transport)
+        except httpx.InvalidURL as error:
+            raise CallerMistake(f"url '{url}': {error}; write http://host:port.") from error
 
     async def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
         body = _body(call)

@@ -55,7 +55,7 @@ def open_transport(url: str) -> Transport:
     """Choose the wire by the URL's scheme: ``http://``, ``https://``, ``grpc://``, ``grpcs://``; without one gRPC.
 
     Raises:
-        CallerMistake: another scheme, or no host.
+        CallerMistake: another scheme, no host, or what is no address at all.
     """
     scheme, separator, rest = url.rpartition("://")
     address = rest.rstrip("/")

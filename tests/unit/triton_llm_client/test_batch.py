@@ -1,4 +1,4 @@
-"""The verb batch against the scripted Triton: forms, order, errors, resumption."""
+"""The verb batch against the scripted Triton: forms, order, errors."""
 
 from __future__ import annotations
 
@@ -13,34 +13,8 @@ from typing import Any
 import pytest
 
 from server_under_test import wait_until
-from triton_llm.cli import main
 
 WAIT_SECONDS = 60.0  # only catches hangs
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return tmp_path / "in.jsonl"
-
-
-@pytest.fixture
-def output(tmp_path: Path) -> Path:
-    return tmp_path / "out.jsonl"
-
-
-@pytest.fixture
-def batch(triton: Any, source: Path, output: Path) -> Callable[..., int]:
-    """Run the verb on these lines; values become JSON, bytes stay as they are."""
-
-    def run(lines: list[Any], *options: str, url: str | None = None) -> int:
-        source.write_bytes(b"".join(_raw(line) + b"\n" for line in lines))
-        return main(["batch", str(source), "-o", str(output), "--url", url or triton.grpc_url, *options])
-
-    return run
-
-
-def _raw(line: Any) -> bytes:
-    return line if isinstance(line, bytes) else json.dumps(line).encode()
 
 
 def results(output: Path) -> list[dict[str, Any]]:
@@ -192,62 +166,6 @@ def test_a_server_that_is_not_there_is_not_waited_for(
     assert "make serve" in capsys.readouterr().err
     assert output.read_bytes() == b""
     assert batch(["words a"]) == 0  # an output without a line is nothing to overwrite
-
-
-def test_a_server_that_stays_away_stops_the_batch_and_resume_goes_on(
-    batch: Callable[..., int], output: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = ["words a", "error [UNAVAILABLE draining] server: it drains.", "words c"]
-    assert batch(lines, "--retry-seconds", "0", "--concurrency", "1") == 1
-    assert [r["text"] for r in results(output)] == ["a"]
-    assert "1 of 3 lines are in" in (said := capsys.readouterr().err)
-    assert "[UNAVAILABLE draining]" in said
-    lines[1] = "words b"
-    assert batch(lines, "--resume", "--json") == 0
-    assert [r["text"] for r in results(output)] == ["a", "b", "c"]
-    counts = json.loads(capsys.readouterr().out)
-    assert (counts["lines"], counts["answered_before"], counts["answered"], counts["errors"]) == (3, 1, 2, 0)
-
-
-@pytest.mark.parametrize("torn", [b"", b'{"line": 2, "te', b'{"line": 2, "text": "b", "error": null}'])
-def test_resume_repairs_a_torn_line(batch: Callable[..., int], output: Path, triton: Any, torn: bytes) -> None:
-    lines = ["words a", "words b", chat("three")]
-    assert batch(lines[:1]) == 0
-    output.write_bytes(output.read_bytes() + torn)
-    assert batch(lines, "--resume") == 0
-    assert batch(lines, "--resume") == 0  # nothing left to do
-    assert [r.get("text", r.get("custom_id")) for r in results(output)] == ["a", "b", "three"]
-    assert len(triton.requests) == 3
-
-
-def test_an_output_is_not_overwritten_and_not_taken_for_another_inputs(
-    batch: Callable[..., int], output: Path, source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert batch([chat("a"), chat("b")]) == 0
-    kept = output.read_bytes()
-    for lines, options, said in (
-        ([chat("a"), chat("b")], (), "--resume"),
-        ([chat("a"), chat("c")], ("--resume",), "output line 2 answers 'b', and the input has 'c' there"),
-        ([chat("a")], ("--resume",), "the input has nothing there"),
-    ):
-        assert batch(lines, *options) == 2
-        assert said in capsys.readouterr().err
-    assert output.read_bytes() == kept
-    output.write_text("a note of mine\n")
-    assert batch([chat("a")], "--resume") == 2
-    assert output.read_text() == "a note of mine\n"
-    assert main(["batch", str(source), "-o", str(source)]) == 2
-
-
-def test_files_that_cannot_be_used(
-    batch: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["batch", str(tmp_path / "none"), "-o", str(tmp_path / "out")]) == 2
-    assert "No such file" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-    assert batch([], "--concurrency", "0") == 2
-    assert batch([]) == 0  # nothing to do is done
-    assert main(["batch", str(tmp_path / "in.jsonl"), "-o", str(tmp_path)]) == 2
 
 
 def test_ctrl_c_cancels_what_runs_and_keeps_what_is_done(triton: Any, source: Path, output: Path) -> None:

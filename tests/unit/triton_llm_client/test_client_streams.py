@@ -209,7 +209,7 @@ def test_no_server_is_a_typed_error_that_names_the_url(scheme: str) -> None:
     assert caught.value.reason == "unreachable"
 
 
-@pytest.mark.parametrize("url", ["ftp://host", "http://", "grpc://"])
+@pytest.mark.parametrize("url", ["ftp://host", "http://", "grpc://", "http://[::1"])
 def test_a_url_that_cannot_be_used_is_refused(url: str) -> None:
     with pytest.raises(CallerMistake, match="url"):
         Client(url)

@@ -59,9 +59,9 @@ class _Sink:
             self._tokens += len(event.ids)
         elif isinstance(event, engines.Failed):
             self._loop.call_soon_threadsafe(self._fail, event.error)
-        elif event.reason != "length":
+        elif isinstance(event, engines.Finished) and event.reason != "length":
             self._loop.call_soon_threadsafe(self._fail, EngineFailure("ended_early", f"request: {event.reason}."))
-        else:
+        elif isinstance(event, engines.Finished):
             total = time.perf_counter() - self._sent
             done = Answer(self._tokens, self._first - self._sent, total)
             self._loop.call_soon_threadsafe(self._done, done)
