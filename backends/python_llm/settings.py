@@ -13,6 +13,7 @@ __all__ = [
     "ADMIN_KEY_HEADER",
     "ADMIN_KEY_VARIABLE",
     "CONTROL_SECRET_VARIABLE",
+    "GRPC_ADDRESS_VARIABLE",
     "ModelEntry",
     "Role",
     "ServingConfig",
@@ -20,6 +21,9 @@ __all__ = [
 
 # The launcher draws a secret at each start and hands it to the backend in this environment variable.
 CONTROL_SECRET_VARIABLE = "TRITON_LLM_CONTROL_SECRET"
+
+# Where the backend finds the gRPC port of the Triton it belongs to; set by the launcher.
+GRPC_ADDRESS_VARIABLE = "TRITON_LLM_GRPC_ADDRESS"
 
 # Triton's administrative APIs want this key in this header where the launcher listens beyond loopback.
 ADMIN_KEY_HEADER = "triton-llm-admin-key"
@@ -37,6 +41,8 @@ class ServingConfig:
     max_running: int = 64  # sequences that share a forward pass
     max_queue_size: int = 256  # requests waiting beyond those running; more are refused with queue_full
     max_num_tokens: int = 256  # prompt and output tokens of one forward pass
+    max_itl_ms: float = 500.0  # goal for the time between two tokens of a stream: prefill is sized to it; 0: none
+    ageing_seconds: float = 30.0  # of waiting that raise a request's priority by one; 0: it does not rise
     default_max_tokens: int = 512  # for requests that do not say; cut to the context
     max_sequence_len: int = 0  # prompt plus output; 0: the model's context length
     default_timeout_seconds: float = 0.0  # for requests that do not say; 0: none
@@ -61,7 +67,7 @@ class ServingConfig:
             "detokenizer_instances",
         ):
             _at_least(name, getattr(self, name), 1)
-        for name in ("max_sequence_len", "threads", "default_timeout_seconds"):
+        for name in ("max_sequence_len", "threads", "default_timeout_seconds", "max_itl_ms", "ageing_seconds"):
             _at_least(name, getattr(self, name), 0)
         if not 0.0 < self.delivery_share <= 1.0:
             raise ValueError(f"delivery_share {self.delivery_share}: it must be above 0 and at most 1.")

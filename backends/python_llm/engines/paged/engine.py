@@ -55,6 +55,8 @@ class PagedEngine:
             block_size=runner.block_size,
             max_running=serving.max_running,
             max_num_tokens=serving.max_num_tokens,
+            max_itl_seconds=serving.max_itl_ms / 1e3,
+            ageing_seconds=serving.ageing_seconds,
         )
         self._ending = Ending(self._scheduler, self._request_over)
         self._step = Step(runner, self._scheduler, self._cache, self._ending)

@@ -1,21 +1,26 @@
 """Who runs in the next step, and with how many tokens.
 
-Each step holds at most ``max_num_tokens`` tokens: first one token of every decoding sequence, then prompt chunks.
-Of the prompt budget the first prompt in line may take half; the rest goes to the prompts with least left to
-compute. So a short prompt passes long ones at once, and the longest one still moves at half speed.
+Each step holds at most ``max_num_tokens`` tokens: first one token of every decoding sequence, then prompt chunks
+(see prefill). Who waits is admitted in the order of the waiting queue; a better priority, or a tenant that has less
+than its share, may take the place of a running sequence.
 
-When blocks run out, the sequence ranked last gives its blocks back and waits; its tokens are kept and computed
-again later. The sequence ranked first is never preempted, so the work always gets done.
+When blocks run out, a sequence ranked late gives its blocks back and waits; its tokens are kept and computed again
+later. The sequence ranked first is never preempted, so the work always gets done.
 """
 
 from __future__ import annotations
 
 import bisect
+import time
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from python_llm.engines.paged.block_pool import BlockPool
+from python_llm.engines.paged.prefill import ItlGoal, share_by_tenant
 from python_llm.engines.paged.prefix_cache import PrefixCache
 from python_llm.engines.paged.sequence import Sequence
+from python_llm.engines.paged.waiting import TenantShares, WaitingQueue
 
 __all__ = ["Scheduler", "Slice"]
 
@@ -38,20 +43,31 @@ class Scheduler:
     """Waiting and running queues over one block pool; used by the engine's thread alone."""
 
     def __init__(
-        self, pool: BlockPool, cache: PrefixCache, *, block_size: int, max_running: int, max_num_tokens: int
+        self,
+        pool: BlockPool,
+        cache: PrefixCache,
+        *,
+        block_size: int,
+        max_running: int,
+        max_num_tokens: int,
+        max_itl_seconds: float = 0.0,
+        ageing_seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = pool
         self._cache = cache
         self._block_size = block_size
         self._max_running = max_running
-        self._max_num_tokens = max_num_tokens
-        self.waiting: list[Sequence] = []  # both sorted by rank
-        self.running: list[Sequence] = []
+        self._shares = TenantShares()
+        self.goal = ItlGoal(max_itl_seconds, max_num_tokens)
+        self.waiting = WaitingQueue(self._shares, ageing_seconds=ageing_seconds, clock=clock)
+        self.running: list[Sequence] = []  # sorted by rank
         self.preemptions = 0
         self._copies: list[tuple[int, int]] = []
 
     def add(self, sequence: Sequence) -> None:
-        bisect.insort(self.waiting, sequence, key=_rank)
+        self._shares.enter(sequence.request.tenant)
+        self.waiting.add(sequence)
 
     def everybody(self) -> list[Sequence]:
         return [*self.running, *self.waiting]
@@ -60,7 +76,11 @@ class Scheduler:
         """Let ``child`` run, or wait, beside ``parent`` on the same blocks; a shared block is copied when written."""
         for block in child.blocks:
             self._pool.share(block)
-        bisect.insort(self.running if parent in self.running else self.waiting, child, key=_rank)
+        self._shares.enter(child.request.tenant)
+        if parent in self.running:
+            bisect.insort(self.running, child, key=_rank)
+        else:
+            self.waiting.add(child)
 
     def take_copies(self) -> list[tuple[int, int]]:
         """(from, to) of the blocks to copy, in this order, before the step's forward pass."""
@@ -73,6 +93,7 @@ class Scheduler:
             self.running.remove(sequence)
         else:
             self.waiting.remove(sequence)
+        self._shares.leave(sequence.request.tenant)
         self._give_back(sequence)
 
     def schedule(self) -> list[Slice]:
@@ -80,18 +101,20 @@ class Scheduler:
         self._admit()
         plan = self._plan()
         while not plan and self.running:
-            self._preempt(self.running[-1])  # nobody could move for want of blocks
+            self._preempt(self._victim())  # nobody could move for want of blocks
             plan = self._plan()
+        for part in plan:
+            self._shares.charge(part.sequence.request.tenant, part.count)
         return plan
 
     def _plan(self) -> list[Slice]:
         self._make_room_for_the_first()
         plan = self._decodes()
-        budget = self._max_num_tokens - len(plan)
+        budget = self.goal.budget(len(plan)) - len(plan)
         prompts = [s for s in self.running if s.remaining > 1]
         for sequence in prompts:
             self._cache.adopt(sequence, self._cache.match(sequence))
-        for sequence, count in share_prefill(prompts, budget):
+        for sequence, count in share_by_tenant(prompts, budget, self._shares.served):
             count = min(count, self._room(sequence))
             if count:
                 self._extend(sequence, count)
@@ -105,36 +128,72 @@ class Scheduler:
         first = self.running[0]
         self._cache.adopt(first, self._cache.match(first))
         while not self._room(first) and self.running[-1] is not first:
-            self._preempt(self.running[-1])
+            self._preempt(self._victim())
         if self._room(first):
             self._extend(first, 1)
 
     def _decodes(self) -> list[Slice]:
-        plan = []
+        plan: dict[Sequence, Slice] = {}
         for sequence in [s for s in self.running if s.remaining == 1]:
             while sequence in self.running and not self._room(sequence):
-                self._preempt(self.running[-1])
+                victim = self._victim()
+                plan.pop(victim, None)
+                self._preempt(victim)
             if sequence in self.running:
                 self._extend(sequence, 1)
-                plan.append(Slice(sequence, 1, samples=True))
-        return plan
+                plan[sequence] = Slice(sequence, 1, samples=True)
+        return list(plan.values())
 
     def _admit(self) -> None:
-        """Move waiting sequences to running, in order, while each has room for all it must compute now."""
-        promised = sum(s.blocks_for(len(s.tokens), self._block_size) for s in self.running)
-        places = self._max_running - sum(s.places for s in self.running)
-        while self.waiting and self.waiting[0].places <= places:
-            sequence = self.waiting[0]
+        """Move waiting sequences to running while each has a place, and room for all it must compute now."""
+        while (sequence := self.waiting.first()) is not None:
             found = self._cache.match(sequence)
-            needed = sequence.blocks_for(len(sequence.tokens), self._block_size) - len(found)
-            free = self._pool.free_count - sum(map(self._pool.is_free, found))
-            if self.running and needed > free - promised:
-                return
-            del self.waiting[0]
+            while not self._fits(sequence, found):
+                victim = self._victim_for(sequence)
+                if victim is None:
+                    return
+                self._preempt(victim)
+            self.waiting.admit(sequence)
             self._cache.adopt(sequence, found)
-            promised += needed
-            places -= sequence.places
             bisect.insort(self.running, sequence, key=_rank)
+
+    def _fits(self, sequence: Sequence, found: list[int]) -> bool:
+        """``found`` are known blocks of its beginning. Alone, everything fits that was let in."""
+        if sequence.places > self._max_running - sum(s.places for s in self.running):
+            return False
+        promised = sum(s.blocks_for(len(s.tokens), self._block_size) for s in self.running)
+        needed = sequence.blocks_for(len(sequence.tokens), self._block_size) - len(found)
+        free = self._pool.free_count - sum(map(self._pool.is_free, found))
+        return not self.running or needed <= free - promised
+
+    def _victim(self) -> Sequence:
+        """Who gives its blocks back: the last in rank, of the tenant that has most; never the first in rank."""
+        held = Counter(sequence.request.tenant for sequence in self.running)
+        later = self.running[1:] or self.running
+        return max(enumerate(later), key=lambda each: (held[each[1].request.tenant], each[0]))[1]
+
+    def _victim_for(self, sequence: Sequence) -> Sequence | None:
+        """A running sequence that makes way: its priority is worse, or its tenant has more than its share.
+
+        Only where the newcomer's tenant stays within its own share does it count what others have.
+        """
+        last = self.running[-1] if len(self.running) > 1 else None
+        if last is not None and last.priority > sequence.priority:
+            return last
+        if self._shares.count < 2 or self._share_of(sequence.request.tenant, sequence) > 1 / self._shares.count:
+            return None
+        victim = self._victim()
+        theirs, ours = victim.request.tenant, sequence.request.tenant
+        worse = victim.priority >= sequence.priority and victim is not self.running[0]
+        return victim if worse and theirs != ours and self._share_of(theirs) > 1 / self._shares.count else None
+
+    def _share_of(self, tenant: str, newcomer: Sequence | None = None) -> float:
+        """The part of places or blocks, whichever is larger, that the tenant holds, with the newcomer."""
+        mine = [sequence for sequence in self.running if sequence.request.tenant == tenant]
+        places = sum(s.places for s in mine) + (newcomer.places if newcomer else 0)
+        blocks = sum(len(s.blocks) for s in mine)
+        blocks += newcomer.blocks_for(len(newcomer.tokens), self._block_size) if newcomer else 0
+        return max(places / self._max_running, blocks / self._pool.total)
 
     def _room(self, sequence: Sequence) -> int:
         """Uncomputed tokens that its own and the free blocks can hold."""
@@ -165,28 +224,12 @@ class Scheduler:
     def _preempt(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
         self._give_back(sequence)
-        self.add(sequence)
+        self.waiting.add(sequence)
         self.preemptions += 1
 
     def _give_back(self, sequence: Sequence) -> None:
         self._pool.release(reversed(sequence.blocks))  # the tail is reused first: a prefix is worth most at its head
         sequence.forget_cache()
-
-
-def share_prefill(prompts: list[Sequence], budget: int) -> list[tuple[Sequence, int]]:
-    """Divide ``budget`` tokens among prompts sorted by rank; see the module docstring for the rule."""
-    if not prompts or budget < 1:
-        return []
-    head = prompts[0]
-    grants = {head: min(head.remaining, max(1, budget // 2))}
-    budget -= grants[head]
-    for sequence in sorted(prompts, key=lambda s: (s.request.priority, s.remaining, s.arrival)):
-        granted = grants.get(sequence, 0)
-        extra = min(budget, sequence.remaining - granted)
-        if extra:
-            grants[sequence] = granted + extra
-            budget -= extra
-    return [(s, grants[s]) for s in prompts if s in grants]
 
 
 def _rank(sequence: Sequence) -> tuple[int, int, int]:

@@ -27,6 +27,7 @@ class Sequence:
     sink: Sink
     arrival: int  # order of arrival; ties between equal priorities go to the earlier
     index: int = field(init=False)
+    priority: int = field(init=False)  # the request's, and what waiting has made of it
     places: int = field(init=False)
     tokens: list[int] = field(init=False)
     blocks: list[int] = field(default_factory=list)
@@ -50,13 +51,14 @@ class Sequence:
 
     def __post_init__(self) -> None:
         self.index = self.request.first_index
+        self.priority = self.request.priority
         self.places = self.request.beam.width if self.request.beam else self.request.sequence_count
         self.tokens = [*self.request.prompt_ids, *self.request.resume_ids]
 
     @property
     def rank(self) -> tuple[int, int, int]:
         """Lower runs earlier, and is preempted later."""
-        return self.request.priority, self.arrival, self.index
+        return self.priority, self.arrival, self.index
 
     @property
     def remaining(self) -> int:
@@ -80,7 +82,7 @@ class Sequence:
         """A copy that goes its own way; who forks adds a reference to each block."""
         child = Sequence(self.request, self.sink, self.arrival)
         child.index, child.places = index, 1
-        for name in ("computed", "cached", "preempted", "prompt_scores", "search", "score", "history"):
+        for name in ("priority", "computed", "cached", "preempted", "prompt_scores", "search", "score", "history"):
             setattr(child, name, getattr(self, name))
         for name in ("blocks_reused", "first_scheduled_ns", "first_token_ns", "last_token_ns"):
             setattr(child, name, getattr(self, name))

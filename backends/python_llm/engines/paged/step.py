@@ -40,6 +40,8 @@ class Step:
         scheduled = time.monotonic_ns()
         logits = self.runner.forward(build_batch(plan))
         now = time.monotonic_ns()
+        decoding = sum(part.sequence.first_token_ns > 0 and part.count == 1 for part in plan)
+        self.scheduler.goal.learn(decoding, sum(part.count for part in plan), (now - scheduled) / 1e9)
         begin = 0
         samplers: list[tuple[Sequence, int]] = []  # (sequence, its row of logits)
         for part, rows in zip(plan, rows_of, strict=True):

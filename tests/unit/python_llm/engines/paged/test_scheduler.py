@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from python_llm.engine import Event, GenerateRequest
 from python_llm.engines.paged.block_pool import BlockPool
+from python_llm.engines.paged.prefill import share_prefill
 from python_llm.engines.paged.prefix_cache import PrefixCache
-from python_llm.engines.paged.scheduler import Scheduler, Slice, share_prefill
+from python_llm.engines.paged.scheduler import Scheduler, Slice
 from python_llm.engines.paged.sequence import Sequence
 
 SIZE = 4
@@ -31,6 +32,8 @@ class Loop:
     max_num_tokens: int = 16
     block_size: int = SIZE
     prefix_cache: bool = True
+    max_itl_seconds: float = 0.0
+    ageing_seconds: float = 0.0
     finished: list[Sequence] = field(default_factory=list)
     steps: int = 0
     arrivals: int = 0
@@ -44,10 +47,13 @@ class Loop:
             block_size=self.block_size,
             max_running=self.max_running,
             max_num_tokens=self.max_num_tokens,
+            max_itl_seconds=self.max_itl_seconds,
+            ageing_seconds=self.ageing_seconds,
+            clock=lambda: float(self.steps),  # a step a second
         )
 
-    def add(self, prompt: list[int], max_tokens: int = 1, priority: int = 0) -> Sequence:
-        request = GenerateRequest(str(self.arrivals), tuple(prompt), max_tokens, priority=priority)
+    def add(self, prompt: list[int], max_tokens: int = 1, priority: int = 0, tenant: str = "") -> Sequence:
+        request = GenerateRequest(str(self.arrivals), tuple(prompt), max_tokens, priority=priority, tenant=tenant)
         sequence = Sequence(request, nobody, self.arrivals)
         self.arrivals += 1
         self.scheduler.add(sequence)
@@ -76,7 +82,6 @@ class Loop:
         assert len(scheduler.running) <= self.max_running
         assert len({id(part.sequence) for part in plan}) == len(plan)
         assert scheduler.running == sorted(scheduler.running, key=lambda s: s.rank)
-        assert scheduler.waiting == sorted(scheduler.waiting, key=lambda s: s.rank)
         for part in plan:
             assert part.sequence in scheduler.running
             assert part.count >= 1
@@ -105,6 +110,7 @@ _requests = st.lists(
         st.integers(1, 20),
         st.integers(-1, 1),
         st.integers(0, 40),  # the step it arrives at
+        st.sampled_from(["", "", "a", "b"]),  # tenant
     ),
     min_size=1,
     max_size=12,
@@ -117,22 +123,24 @@ _requests = st.lists(
     max_running=st.integers(1, 6),
     more_tokens=st.integers(0, 20),
     prefix_cache=st.booleans(),
+    ageing=st.sampled_from([0.0, 3.0]),
 )
 def test_everybody_ends_under_any_load(
-    requests: list[tuple[list[int], int, int, int]],
+    requests: list[tuple[list[int], int, int, int, str]],
     spare: int,
     max_running: int,
     more_tokens: int,
     prefix_cache: bool,
+    ageing: float,
 ) -> None:
-    least = max(-(-(len(prompt) + count) // SIZE) for prompt, count, _, _ in requests)  # as admission asks
-    loop = Loop(least + spare, max_running, max_running + more_tokens, prefix_cache=prefix_cache)
+    least = max(-(-(len(prompt) + count) // SIZE) for prompt, count, *_ in requests)  # as admission asks
+    loop = Loop(least + spare, max_running, max_running + more_tokens, prefix_cache=prefix_cache, ageing_seconds=ageing)
     due = sorted(requests, key=lambda r: r[3])
-    work = sum(len(prompt) + count for prompt, count, _, _ in requests)
+    work = sum(len(prompt) + count for prompt, count, *_ in requests)
     while due or loop.scheduler.everybody():
         while due and (due[0][3] <= loop.steps or not loop.scheduler.everybody()):
-            prompt, count, priority, _ = due.pop(0)
-            loop.add(prompt, count, priority)
+            prompt, count, priority, _, tenant = due.pop(0)
+            loop.add(prompt, count, priority, tenant)
         loop.step()
         assert loop.steps <= 40 + work * len(requests), "somebody starves"
     assert len(loop.finished) == len(requests)
@@ -142,10 +150,10 @@ def test_everybody_ends_under_any_load(
 
 @given(requests=_requests, data=st.data())
 def test_leaving_at_any_moment_frees_the_blocks(
-    requests: list[tuple[list[int], int, int, int]], data: st.DataObject
+    requests: list[tuple[list[int], int, int, int, str]], data: st.DataObject
 ) -> None:
     loop = Loop(20)
-    sequences = [loop.add(prompt, count, priority) for prompt, count, priority, _ in requests]
+    sequences = [loop.add(prompt, count, priority, tenant) for prompt, count, priority, _, tenant in requests]
     for _ in range(data.draw(st.integers(0, 10))):
         if loop.scheduler.everybody():
             loop.step()
@@ -257,7 +265,7 @@ def test_prefill_is_shared_whole_and_fairly(remaining: list[int], priorities: li
     loop = Loop(1)
     for count, priority in zip(remaining, priorities, strict=False):
         loop.add([0] * count, priority=priority)
-    prompts = loop.scheduler.waiting
+    prompts = list(loop.scheduler.waiting)
     shares = share_prefill(prompts, budget)
     granted = {s.arrival: count for s, count in shares}
     assert len(granted) == len(shares)

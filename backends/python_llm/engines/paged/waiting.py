@@ -1,0 +1,100 @@
+"""The queue before the engine: who is admitted next.
+
+By priority first, which rises by one for each ``ageing_seconds`` of waiting, so that nobody waits for ever. Among
+equals, the tenant that was served the fewest tokens so far: a tenant with a hundred requests gets no more than one
+with two. A tenant that comes (back) starts level with the least served of those that are there, so that it can
+neither save up service nor be made to pay for an idle hour. (Sheng et al. 2024, Virtual Token Counter: deficit round
+robin for a batch that changes at every token.) Within a tenant the earlier request goes first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from python_llm.engines.paged.sequence import Sequence
+
+__all__ = ["TenantShares", "WaitingQueue"]
+
+_REMEMBERED = 1024  # tenants that are not here now
+
+
+class TenantShares:
+    """Tokens served to each tenant; compared, never shown."""
+
+    def __init__(self) -> None:
+        self._served: dict[str, int] = {}
+        self._present: dict[str, int] = {}  # how many sequences of the tenant wait or run
+
+    @property
+    def count(self) -> int:
+        """Tenants that wait or run."""
+        return len(self._present)
+
+    def enter(self, tenant: str) -> None:
+        if tenant not in self._present:
+            level = min((self._served[t] for t in self._present), default=0)
+            self._served[tenant] = max(self._served.pop(tenant, 0), level)  # now the last to be forgotten
+            self._present[tenant] = 0
+        self._present[tenant] += 1
+
+    def leave(self, tenant: str) -> None:
+        self._present[tenant] -= 1
+        if not self._present[tenant]:
+            del self._present[tenant]
+            self._forget()
+
+    def charge(self, tenant: str, tokens: int) -> None:
+        self._served[tenant] += tokens
+
+    def served(self, tenant: str) -> int:
+        return self._served[tenant]
+
+    def _forget(self) -> None:
+        absent = [tenant for tenant in self._served if tenant not in self._present]
+        for tenant in absent[: max(0, len(absent) - _REMEMBERED)]:
+            del self._served[tenant]
+
+
+class WaitingQueue:
+    """Waiting sequences; used by the engine's thread alone. ``ageing_seconds`` 0: priorities do not age."""
+
+    def __init__(
+        self, shares: TenantShares, *, ageing_seconds: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._shares = shares
+        self._ageing_seconds = ageing_seconds
+        self._clock = clock
+        self._since: dict[Sequence, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(sorted(self._since, key=lambda sequence: sequence.rank))
+
+    def __contains__(self, sequence: object) -> bool:
+        return sequence in self._since
+
+    def add(self, sequence: Sequence) -> None:
+        self._since[sequence] = self._clock()
+
+    def remove(self, sequence: Sequence) -> None:
+        del self._since[sequence]
+
+    def admit(self, sequence: Sequence) -> None:
+        """Take it out; it keeps the priority that it has risen to."""
+        sequence.priority -= self._risen(sequence, self._clock())
+        del self._since[sequence]
+
+    def first(self) -> Sequence | None:
+        """Who is admitted next; None when nobody waits."""
+        now = self._clock()
+        return min(self._since, key=lambda sequence: self._order(sequence, now), default=None)
+
+    def _order(self, sequence: Sequence, now: float) -> tuple[int, int, int, int]:
+        served = self._shares.served(sequence.request.tenant)
+        return sequence.priority - self._risen(sequence, now), served, sequence.arrival, sequence.index
+
+    def _risen(self, sequence: Sequence, now: float) -> int:
+        return int((now - self._since[sequence]) / self._ageing_seconds) if self._ageing_seconds else 0
