@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from python_llm.foreign_tensors import FOREIGN, FOREIGN_OUTPUTS
 from python_llm.request_tensors import INPUT_IDS, MESSAGES, ONLY_OF_THE_GENERATOR, REQUEST, TEXT_INPUT
-from python_llm.response_tensors import FOR_THE_DETOKENIZER, OF_THE_LLMAPI_MODEL, RESPONSE
+from python_llm.response_tensors import FOR_THE_DETOKENIZER, NOT_OF_THE_ENSEMBLE, RESPONSE
 from python_llm.tensors import DTYPES, Dtype, RoleContract, Tensor
 
 __all__ = [
@@ -60,8 +60,8 @@ DETOKENIZER = RoleContract(
 )
 
 # The served model NAME: tokenizer -> generator -> detokenizer. Rows by name, from the roles above. It takes all that
-# the generator takes but what goes to the generator itself, and gives all but what the detokenizer reads; the
-# llmapi model's own names are for clients that have no ensemble.
+# the generator takes but what goes to the generator itself, and gives all but what the detokenizer reads; names that
+# vLLM's backend and the llmapi model alone have are for clients that know no ensemble.
 ENSEMBLE = RoleContract(
     max_batch_size=1,
     decoupled=True,
@@ -69,7 +69,7 @@ ENSEMBLE = RoleContract(
         *TOKENIZER.inputs,
         *(row for row in GENERATOR.inputs if row not in TOKENIZER.inputs and row.name not in ONLY_OF_THE_GENERATOR),
     ),
-    outputs=tuple(row for row in RESPONSE if row.name not in FOR_THE_DETOKENIZER | OF_THE_LLMAPI_MODEL),
+    outputs=tuple(row for row in RESPONSE if row.name not in NOT_OF_THE_ENSEMBLE),
 )
 
 # NAME-unary: the generator for plain infer, one response with all of the text, shapes without a batch dimension.

@@ -1,7 +1,5 @@
 """Names that clients of other backends send: for rows of ours, or refused by name when set to something."""
 
-
-
 from __future__ import annotations
 
 from python_llm.tensors import Dtype, Tensor

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from python_llm import log_prob_json
+from python_llm.contract import ENSEMBLE
 from python_llm.response_facts import Part, RequestFacts
 
 __all__ = ["CHUNK", "OUTPUTS", "UNASKED_OUTPUTS", "Output", "OutputWriter", "chosen_outputs"]
@@ -114,9 +115,10 @@ class OutputWriter:
         table = [row for row in OUTPUTS if row.name in chosen]
         self._blank: dict[str, Any] = {}
         if in_ensemble:  # every output must be there: one that a step does not send makes the response vanish
-            self._blank = {row.name: () for row in OUTPUTS if row.name != "text_output"}
+            self._blank = {row.name: () for row in ENSEMBLE.outputs if row.name != "text_output"}
+            table = [row for row in table if row.name in self._blank]
             told = [row for row in table if row.name in _TOLD_EARLY]
-            table = [*CHUNK, *(row for row in table if row.name not in _TOLD_EARLY | {"text_output"})]
+            table = [*CHUNK, *(row for row in table if row.name not in _TOLD_EARLY)]
         else:
             told = []
         self._each = [*told, *(row for row in table if row.when in each)]

@@ -182,5 +182,7 @@ REQUEST = (
     *CONTROL,
 )
 
-# The ensemble's tokenizer makes the ids; stop and control go to the generator itself.
-ONLY_OF_THE_GENERATOR = frozenset({"input_ids", "input_lengths", *(row.name for row in CONTROL)})
+# The ensemble's tokenizer makes the ids; stop and control go to the generator itself; vLLM's clients know no ensemble.
+ONLY_OF_THE_GENERATOR = frozenset(
+    {"input_ids", "input_lengths", "return_logprobs", "return_cumulative_logprob", *(row.name for row in CONTROL)}
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from python_llm.tensors import Dtype, Tensor
 
-__all__ = ["FOR_THE_DETOKENIZER", "OF_THE_LLMAPI_MODEL", "RESPONSE"]
+__all__ = ["FOR_THE_DETOKENIZER", "NOT_OF_THE_ENSEMBLE", "RESPONSE"]
 
 
 def _each(name: str, dtype: Dtype, meaning: str) -> Tensor:
@@ -132,4 +132,5 @@ _CHUNK = (
 RESPONSE = (*_TEXT, *_LOG_PROBS, *_COUNTS, *_TIMES, *_KV_BLOCKS, *_LLMAPI, *_DRAFTS, *_CHUNK)
 
 FOR_THE_DETOKENIZER = frozenset(row.name for row in _CHUNK)
-OF_THE_LLMAPI_MODEL = frozenset(row.name for row in _LLMAPI)
+# What clients of ensembles do not know: each output of an ensemble costs time in every response.
+NOT_OF_THE_ENSEMBLE = FOR_THE_DETOKENIZER | {row.name for row in _LLMAPI} | {"logprobs", "cumulative_logprob"}

@@ -22,7 +22,10 @@ from python_llm.tensors import Tensor
 __all__ = ["KEYS", "add_parameters", "add_value", "parse_sampling_parameters"]
 
 _SHOWN = 60
-_NOT_HERE = {row.name for row in (*PROMPT, *CONTROL)} | {"sampling_parameters", "stream", "accumulate_tokens"}
+_NOT_HERE = {row.name for row in (*PROMPT, *CONTROL)} | {
+    *("sampling_parameters", "stream", "accumulate_tokens"),
+    *("return_logprobs", "return_cumulative_logprob"),  # an ensemble would not answer them
+}
 
 
 def _own(row: Tensor) -> Callable[[str, Any], Values]:
