@@ -137,11 +137,11 @@ _GUIDE = (
 )
 
 _SCHEDULING = (
-    _one("priority", "INT32", "Lower runs earlier; default 0."),
+    _one("priority", "INT32", "Lower runs earlier, and waiting lowers it; default 0."),
     _one(
         "tenant",
         "BYTES",
-        "Whose request this is, at most 256 characters; handed to the scheduler, which will share fairly among tenants.",
+        "Whose request this is, at most 256 characters; tenants share the engine by the tokens that each was served.",
     ),
     _one(
         "timeout",
