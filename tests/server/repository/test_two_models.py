@@ -152,9 +152,10 @@ def test_an_unload_that_triton_cannot_finish_is_named(
     said = capsys.readouterr().err
     assert "b is UNLOADING" in said
     assert "restart the server" in said
-    assert not (tmp_path / "repository" / "b").exists()
+    assert (tmp_path / "repository" / "b").is_dir()  # it is served still: nothing is taken from under it
     server.wait_until(lambda: not ready_models(server) & MODELS_OF_B, "the launcher to have seen b go")
     assert server.is_ready()  # a is not touched
+    assert repo(tmp_path, "remove", "b") == 0
     restart(server)
     assert ready_models(server) == MODELS_OF_A
 
