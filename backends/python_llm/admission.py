@@ -72,13 +72,18 @@ class Admission:
             request,
             read_stop_words(values),
             stream=bool(values.get("stream", False)),
-            timeout=values["timeout"] / 1e6 if "timeout" in values else self._serving.default_timeout_seconds,
+            timeout=self._timeout(values),
             every_output=bool(values.get("every_output", False)),
             outputs=chosen_outputs(values),
             echo=not excludes,
             keep_stop_word=bool(values.get("include_stop_str_in_output", False)),
             wants_usage=bool(values.get("return_perf_metrics", False)),
         )
+
+    def _timeout(self, values: Mapping[str, Any]) -> float:
+        if "timeout" not in values:
+            return self._serving.default_timeout_seconds
+        return whole(values, "timeout", 0, 2**64 - 1, default=0) / 1e6
 
     def _request(self, values: Mapping[str, Any], request_id: str) -> GenerateRequest:
         sequences = read_sequences(values, self._capabilities, self._limits)

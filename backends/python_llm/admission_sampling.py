@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,7 +60,7 @@ def _biases(text: str, vocab_size: int) -> tuple[tuple[int, float], ...]:
 
 
 def _token(key: str, vocab_size: int) -> int:
-    if not (key.strip().isdecimal() and int(key) < vocab_size):
+    if not (len(key) < 20 and key.isdecimal() and int(key) < vocab_size):
         raise InvalidRequest(
             "id_out_of_vocabulary",
             f"logit_bias: token '{key[:40]}'; ids of this model are 0 to {vocab_size - 1}: use its own tokenizer.",
@@ -71,7 +70,7 @@ def _token(key: str, vocab_size: int) -> int:
 
 def _bias(key: str, value: Any) -> float:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or abs(value) > _LARGEST_BIAS:
+    if not is_number or not -_LARGEST_BIAS <= value <= _LARGEST_BIAS:  # NaN is refused too
         raise InvalidRequest(
             "logit_bias_out_of_range",
             f"logit_bias of token {key}: {repr(value)[:40]}; it must be a number from {-_LARGEST_BIAS:g} to "

@@ -31,6 +31,6 @@ OF_TRITON = (
     "that its type cannot hold wraps round without a word; FP16 inputs cannot be sent; every error of ours is "
     "status 400, and its text begins with `[CODE reason]`.",
     "HTTP generate: an object `parameters` is opened: keys that are inputs become inputs, others request parameters, "
-    "which may be texts, numbers and flags. `stop` is the flag that cancels: send `stop_words`.",
+    "which may be texts, numbers and flags. `stop` of NAME-generator is the flag that cancels: send `stop_words`.",
     "In the ensemble every output is in every response; what was not asked for, or is not known yet, is empty.",
 )

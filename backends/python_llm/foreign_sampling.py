@@ -72,8 +72,8 @@ def _never(remedy: str) -> _Reader:
 
 def _guide(key: str, value: Any) -> Values:
     """vLLM's guided_decoding or structured_outputs: an object with one of the keys below."""
-    parsed = json.loads(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
-    if not isinstance(parsed, Mapping):
+    parsed = _object(value)
+    if parsed is None:
         raise wrong_type(key, value, f"an object with one of {', '.join(_GUIDES)}")
     given = {name: said for name, said in parsed.items() if said not in (None, False, "", [], {})}
     if not given:
@@ -83,6 +83,16 @@ def _guide(key: str, value: Any) -> Values:
     ((name, said),) = given.items()
     kind, text = _GUIDES[name](f"{key}.{name}", said)
     return {"guided_decoding_guide_type": kind, **({"guided_decoding_guide": text} if text else {})}
+
+
+def _object(value: Any) -> Mapping[str, Any] | None:
+    """An object, or the text of one, as a request parameter must be."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, Mapping) else None
 
 
 def _as_text(kind: str) -> Callable[[str, Any], tuple[str, str]]:

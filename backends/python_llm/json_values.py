@@ -37,7 +37,7 @@ def check_text(subject: str, value: Any) -> None:
             check_text(subject, item)
 
 
-def _number(key: str, value: Any) -> float:
+def _number(key: str, value: Any) -> int | float:
     if isinstance(value, str):
         try:
             return int(value) if value.strip().lstrip("+-").isdigit() else float(value)
@@ -57,7 +57,7 @@ def _real(key: str, value: Any) -> float:
 
 def _whole(key: str, value: Any) -> int:
     number = _number(key, value)
-    if not math.isfinite(number) or number != int(number):
+    if isinstance(number, float) and not number.is_integer():  # infinity and NaN are none
         raise wrong_type(key, value, "a whole number")
     return int(number)
 

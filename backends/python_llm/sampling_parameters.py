@@ -67,9 +67,18 @@ def add_parameters(values: dict[str, Any], parameters: Mapping[str, Any], subjec
             raise _unknown(key, subject)
         if value is None or value in ("", [], {}):
             continue
-        check_text(f"{subject} '{key}'", value)
-        for name, said in KEYS[key](key, value).items():
+        for name, said in _read(key, value, subject).items():
             add_value(values, name, said, f"{subject} '{key}'")
+
+
+def _read(key: str, value: Any, subject: str) -> Values:
+    try:
+        check_text(f"{subject} '{key}'", value)
+        return KEYS[key](key, value)
+    except RecursionError as error:
+        raise InvalidRequest(
+            "wrong_type", f"{subject} '{key}': lists or objects inside each other too deep; send a plain value."
+        ) from error
 
 
 def add_value(values: dict[str, Any], name: str, value: Any, subject: str) -> None:

@@ -133,6 +133,11 @@ BAD: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("contradiction", {**vllm(temperature=0.5), "temperature": 0.75}, "given_twice", ["temperature", "0.5", "0.75"]),
     ("contradicting alias", {**ids, "seed": 1, "random_seed": 2}, "given_twice", ["random_seed", "seed"]),
     ("contradicting aliases", {**ids, "runtime_top_k": 1, "sampling_param_top_k": 2}, "given_twice", ["top_k"]),
+    ("bias of a long id", {**ids, "logit_bias": json.dumps({"9" * 5000: 1})}, "id_out_of_vocabulary", ["'99999"]),
+    ("bias huge", {**ids, "logit_bias": json.dumps({"5": 10**400})}, "logit_bias_out_of_range", ["token 5"]),
+    ("sampling very huge", vllm(max_tokens=10**40), "max_tokens_too_large", ["max_tokens 1000"]),
+    ("sampling guide cut", vllm(guided_decoding='{"json":'), "wrong_type", ["guided_decoding", "an object"]),
+    ("timeout negative", vllm(timeout=-5), "timeout_out_of_range", ["timeout -5"]),
     ("priority", vllm(priority=2**31), "priority_out_of_range", ["2147483648"]),
 ]
 
