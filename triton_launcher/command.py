@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import python_llm
-from python_llm.settings import ADMIN_KEY_HEADER, CONTROL_SECRET_VARIABLE
+from python_llm.settings import ADMIN_KEY_HEADER, CONTROL_SECRET_VARIABLE, GRPC_ADDRESS_VARIABLE
 from triton_launcher.discovery import Triton
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.options import ServeOptions
@@ -62,7 +62,7 @@ def build_command(
 
 
 def build_environment(
-    triton: Triton, marker: str, secrets: Secrets, environment: Mapping[str, str] | None = None
+    triton: Triton, marker: str, secrets: Secrets, grpc_address: str, environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """The launcher's environment, with the interpreter, libraries and packages the backend's stub must find."""
     inherited = os.environ if environment is None else environment
@@ -74,6 +74,7 @@ def build_environment(
         "PYTHONUNBUFFERED": "1",
         MARKER_VARIABLE: marker,
         CONTROL_SECRET_VARIABLE: secrets.control,
+        GRPC_ADDRESS_VARIABLE: grpc_address,
     }
 
 

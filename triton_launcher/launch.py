@@ -66,10 +66,11 @@ class Launch:
         line = command.build_command(
             self.triton, self.flags, self.options, sorted(models), self.backend_dir, prefix, drawn
         )
-        environment = command.build_environment(self.triton, self.marker, drawn)
-        server = TritonServer(line, environment, self.options.log_path, self.marker)
         host, ports = reachable(self.options.host), self.options.ports
-        control = Control(f"{host}:{ports.grpc}", drawn.control)
+        grpc_address = f"{host}:{ports.grpc}"
+        environment = command.build_environment(self.triton, self.marker, drawn, grpc_address)
+        server = TritonServer(line, environment, self.options.log_path, self.marker)
+        control = Control(grpc_address, drawn.control)
         return Running(server, TritonApi(host, ports.http, self.admin_key), control)
 
     def await_ready(self, running: Running, models: Iterable[str], stop: Latch) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import queue
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
-LOADED: dict[str, Any] = {}  # the models that others may ask, by name
 
 
 class TritonModelException(Exception):
@@ -87,42 +85,13 @@ class ResponseSender:
         return self.cancelled
 
 
+@dataclass
 class InferenceRequest:
-    """A request as a model gets it, and, by the keywords of the stub's own constructor, one that a model sends."""
-
-    def __init__(
-        self,
-        tensors: Mapping[str, npt.NDArray[Any]] | None = None,
-        id: str = "",
-        custom_parameters: Mapping[str, Any] | None = None,
-        timeout_us: int = 0,
-        sender: ResponseSender | None = None,
-        *,
-        model_name: str = "",
-        requested_output_names: Sequence[str] = (),
-        inputs: Sequence[Tensor] = (),
-        request_id: str = "",
-        parameters: Mapping[str, Any] | None = None,
-        timeout: int = 0,
-    ) -> None:
-        self.tensors = tensors if tensors is not None else {tensor.name(): tensor.as_numpy() for tensor in inputs}
-        self.id = id or request_id
-        self.custom_parameters = custom_parameters or parameters or {}
-        self.timeout_us = timeout_us or timeout
-        self.sender = sender or ResponseSender()
-        self.model_name = model_name
-        self.requested_output_names = requested_output_names
-
-    def exec(self, *, decoupled: bool) -> Iterator[BlsResponse]:
-        """Ask the loaded model of that name; the responses as they come, up to its final one."""
-        assert decoupled, "the models of these tests are asked for any number of responses"
-        model = LOADED.get(self.model_name)
-        if model is None:
-            error = TritonError(f"Failed for execute the inference request. Model '{self.model_name}' is not ready.")
-            return iter([BlsResponse(InferenceResponse(error=error))])
-        answers = _QueueSender()
-        model.execute([InferenceRequest(self.tensors, self.id, self.custom_parameters, self.timeout_us, answers)])
-        return answers.responses_to_the_end()
+    tensors: Mapping[str, npt.NDArray[Any]]
+    id: str = ""
+    custom_parameters: Mapping[str, Any] = field(default_factory=dict)
+    timeout_us: int = 0
+    sender: ResponseSender = field(default_factory=ResponseSender)
 
     def inputs(self) -> list[Tensor]:
         return [Tensor(name, array) for name, array in self.tensors.items()]
@@ -138,38 +107,3 @@ class InferenceRequest:
 
     def get_response_sender(self) -> ResponseSender:
         return self.sender
-
-
-class BlsResponse:
-    """A response as the model that asked for it reads it."""
-
-    def __init__(self, response: InferenceResponse) -> None:
-        self._response = response
-
-    def has_error(self) -> bool:
-        return self._response.error is not None
-
-    def error(self) -> TritonError | None:
-        return self._response.error
-
-    def output_tensors(self) -> Sequence[Tensor]:
-        return self._response.output_tensors
-
-
-class _QueueSender(ResponseSender):
-    """Hands the responses to another thread; nobody can cancel it, as under BLS."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._queue: queue.Queue[InferenceResponse | None] = queue.Queue()
-
-    def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
-        super().send(response, flags)
-        if response is not None:
-            self._queue.put(response)
-        if self.finals:
-            self._queue.put(None)
-
-    def responses_to_the_end(self) -> Iterator[BlsResponse]:
-        while (response := self._queue.get()) is not None:
-            yield BlsResponse(response)

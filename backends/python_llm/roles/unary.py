@@ -1,8 +1,8 @@
-"""The unary role: plain infer over the generator, asked by Triton's business logic scripting (BLS).
+"""The unary role: plain infer over the generator of the same Triton.
 
 A model that is not decoupled may answer late through its response senders, so the one instance holds any number of
-requests: each waits for the generator in a thread of its own. BLS passes neither a cancellation nor a deadline of the
-caller on; the watcher does, with the generator's ``stop``.
+requests: each waits for the generator in a thread of its own. When a caller leaves, or its deadline passes, the
+watcher tells the generator with ``stop``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import triton_python_backend_utils as pb_utils
 from python_llm.contract import STANDARD_PARAMETERS, UNARY, generator_model, role_model
-from python_llm.errors import EngineFailure, ServeError, Unavailable, parse_error
+from python_llm.errors import EngineFailure, ServeError
+from python_llm.loopback import Arrays, Loopback
 from python_llm.request import read_parameters
 from python_llm.roles.answers import error_response
 from python_llm.sampling_parameters import add_value, parse_sampling_parameters
@@ -32,8 +32,6 @@ __all__ = ["UnaryRole"]
 
 _CANCEL_CHECK_SECONDS = 0.25  # how late a caller's leaving may be noticed; each check costs about 75 us of CPU
 _SPARE_THREADS = 16  # beyond what the generator takes: those learn at once that its queue is full
-_NOT_LOADED = "is not ready"  # what Triton 2.50 says of a model that is not loaded, or is being unloaded
-_Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +39,7 @@ class _Call:
     """One request in flight, by the id that the generator knows it by."""
 
     request_id: str
-    arrays: _Arrays
+    arrays: Arrays
     timeout: int
     sender: Any
 
@@ -53,6 +51,7 @@ class UnaryRole:
         name = model_json.parents[1].name.removesuffix(role_model("", "unary"))
         self._generator = generator_model(name)
         most = entry.serving.max_running + entry.serving.max_queue_size + _SPARE_THREADS
+        self._triton = Loopback()
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="unary")
         self._lock = threading.Lock()  # guards the set, and keeps the watcher off senders that have answered
         self._calls: set[_Call] = set()
@@ -77,6 +76,7 @@ class UnaryRole:
         self._closed.set()
         self._watcher.join()
         self._threads.shutdown(wait=False)
+        self._triton.close()
 
     def _run(self, call: _Call) -> None:
         try:
@@ -91,22 +91,9 @@ class UnaryRole:
         _answer(call.sender, response)
 
     def _ask(self, call: _Call) -> Any:
-        responses = self._exec(call.request_id, call.arrays, call.timeout)
+        responses = self._triton.ask(self._generator, call.request_id, call.arrays, call.timeout)
         tensors = [pb_utils.Tensor(name, array) for name, array in _joined(responses).items()]
-        if not tensors:
-            raise EngineFailure("no_answer", f"model '{self._generator}': it ended the request without an answer.")
         return pb_utils.InferenceResponse(output_tensors=tensors)
-
-    def _exec(self, request_id: str, arrays: _Arrays, timeout: int = 0) -> list[_Arrays]:
-        """Every response of the generator; raises the ServeError that it answers."""
-        request = pb_utils.InferenceRequest(
-            model_name=self._generator,
-            request_id=request_id,
-            inputs=[pb_utils.Tensor(name, array) for name, array in arrays.items()],
-            requested_output_names=[row.name for row in UNARY.outputs],
-            timeout=timeout,
-        )
-        return [_outputs(response) for response in request.exec(decoupled=True)]
 
     def _watch(self) -> None:
         while not self._closed.wait(_CANCEL_CHECK_SECONDS):
@@ -124,7 +111,7 @@ class UnaryRole:
             left = call in self._calls and call.sender.is_cancelled()
         if left:
             with suppress(ServeError):
-                self._exec(call.request_id, {"stop": np.array([[True]])})
+                self._triton.ask(self._generator, call.request_id, {"stop": np.array([[True]])})
 
 
 def _read(request: Any, sender: Any) -> _Call:
@@ -135,8 +122,8 @@ def _read(request: Any, sender: Any) -> _Call:
     return _Call(request.request_id() or uuid.uuid4().hex, arrays, request.timeout(), sender)
 
 
-def _add_parameters(arrays: _Arrays, parameters: Mapping[str, Any]) -> None:
-    """Request parameters go with the sampling parameters: those of a BLS request can hold no fractions."""
+def _add_parameters(arrays: Arrays, parameters: Mapping[str, Any]) -> None:
+    """Request parameters go on as sampling parameters, which hold every kind of value."""
     if not parameters:
         return
     given = arrays["sampling_parameters"].reshape(-1)[0] if "sampling_parameters" in arrays else b""
@@ -146,31 +133,15 @@ def _add_parameters(arrays: _Arrays, parameters: Mapping[str, Any]) -> None:
     arrays["sampling_parameters"] = np.array([[json.dumps(said).encode()]], np.object_)
 
 
-def _outputs(response: Any) -> _Arrays:
-    """One response without its batch dimension; the empty one that ends a stream has none."""
-    if response.has_error():
-        raise _typed(response.error().message())
-    return {tensor.name(): np.array(tensor.as_numpy())[0] for tensor in response.output_tensors()}
-
-
-def _typed(message: str) -> ServeError:
-    """The generator's own error, or what Triton says in its place."""
-    if _NOT_LOADED in message:
-        return Unavailable("no_generator", f"{message.rstrip('.')}; ask again when it is loaded.")
-    return parse_error(message) or EngineFailure("generator_failed", message)
-
-
-def _joined(responses: Iterable[_Arrays]) -> _Arrays:
-    """The responses of a request's sequences, in their order, as one."""
-    told = sorted(
-        (r for r in responses if r), key=lambda r: int(r["sequence_index"][0]) if "sequence_index" in r else 0
-    )
+def _joined(responses: Sequence[Arrays]) -> Arrays:
+    """The responses of a request's sequences, in their order, as one without a batch dimension."""
+    told = sorted(responses, key=_sequence_index)
     names = [row.name for row in UNARY.outputs if any(row.name in response for response in told)]
-    return {name: np.concatenate([response[name] for response in told if name in response]) for name in names}
+    return {name: np.concatenate([response[name][0] for response in told if name in response]) for name in names}
 
 
-def _sequence_index(response: _Arrays) -> int:
-    return int(response["sequence_index"][0]) if "sequence_index" in response else 0
+def _sequence_index(response: Arrays) -> int:
+    return int(response["sequence_index"][0, 0]) if "sequence_index" in response else 0
 
 
 def _answer(sender: Any, response: Any) -> None:

@@ -114,7 +114,7 @@ def test_errors_keep_their_reason_and_status(server: ServerUnderTest) -> None:
 
 
 def test_request_parameters_are_heard(server: ServerUnderTest) -> None:
-    """Also fractions, which a BLS request's own parameters cannot hold."""
+    """Flags, whole numbers and fractions."""
     with UnaryCalls(server, "echo-unary") as calls:
         answer = calls.send(TEXT, 4, parameters={"ignore_eos": True, "max_tokens": 4})
         assert answer.value("num_output_tokens") == 4
@@ -153,7 +153,7 @@ def test_without_its_generator_it_says_so(server: ServerUnderTest) -> None:
     assert control.unload(["echo", "echo-generator"], 120.0) == {}
     with UnaryCalls(server, "echo-unary") as calls:
         status, message = calls.send(TEXT, 4).error
-        assert (status, message.partition("] ")[0]) == ("StatusCode.UNAVAILABLE", "[UNAVAILABLE no_generator"), message
+        assert (status, message.partition("] ")[0]) == ("StatusCode.UNAVAILABLE", "[UNAVAILABLE not_loaded"), message
         assert "'echo-generator'" in message
         control.load(MODELS, 120.0)
         assert calls.send(TEXT, 4).value("finish_reason") == "length"

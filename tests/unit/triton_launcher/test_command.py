@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from python_llm.settings import CONTROL_SECRET_VARIABLE
+from python_llm.settings import CONTROL_SECRET_VARIABLE, GRPC_ADDRESS_VARIABLE
 from triton_launcher.command import Secrets, build_command, build_environment
 from triton_launcher.discovery import Triton
 from triton_launcher.errors import LaunchRefused
@@ -59,8 +59,9 @@ def test_a_restriction_this_tritonserver_lacks_is_refused_and_not_left_out() -> 
 
 def test_the_environment_carries_secret_marker_libraries_and_packages() -> None:
     inherited = {"PATH": "/bin", "LD_LIBRARY_PATH": "/l", "PYTHONPATH": "/p", "KEEP": "1"}
-    made = build_environment(TRITON, "marker", SECRETS, inherited)
+    made = build_environment(TRITON, "marker", SECRETS, "127.0.0.1:9001", inherited)
     assert made[CONTROL_SECRET_VARIABLE] == "the-secret"
+    assert made[GRPC_ADDRESS_VARIABLE] == "127.0.0.1:9001"
     assert made["TRITON_LLM_RUN"] == "marker"
     assert made["LD_LIBRARY_PATH"] == "/t/libs:/l"
     assert made["PATH"].endswith(f"{os.pathsep}/bin")

@@ -1,4 +1,4 @@
-"""The unary role over the generator role, both as Triton calls them, BLS between them faked."""
+"""The unary role over the generator role, both as Triton calls them, with gRPC between them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 import triton_python_backend_utils as pb_utils
 from echo_artifact import make_echo_artifact
 from python_llm.model import TritonPythonModel
-from python_llm.settings import CONTROL_SECRET_VARIABLE, ModelEntry, Role, ServingConfig
-from server_under_test import wait_until
+from python_llm.settings import CONTROL_SECRET_VARIABLE, GRPC_ADDRESS_VARIABLE, ModelEntry, Role, ServingConfig
+from server_under_test import free_ports, wait_until
+from triton_over_grpc import TritonOverGrpc, triton_over_grpc
 from triton_python_backend_utils import InferenceRequest, InferenceResponse, ResponseSender
 
 SECRET = "drawn at start"
@@ -33,7 +34,14 @@ def load(folder: Path, role: Role, artifact: str, serving: ServingConfig) -> Tri
 
 
 @pytest.fixture
-def unary(tmp_path: Path) -> Iterator[TritonPythonModel]:
+def triton(monkeypatch: pytest.MonkeyPatch) -> Iterator[TritonOverGrpc]:
+    with triton_over_grpc() as triton:
+        monkeypatch.setenv(GRPC_ADDRESS_VARIABLE, triton.address)
+        yield triton
+
+
+@pytest.fixture
+def unary(tmp_path: Path, triton: TritonOverGrpc) -> Iterator[TritonPythonModel]:
     """NAME-unary, whose generator a test loads, or plays."""
     model = load(tmp_path, "unary", "nowhere", ServingConfig(max_running=2, max_queue_size=2))
     yield model
@@ -41,11 +49,13 @@ def unary(tmp_path: Path) -> Iterator[TritonPythonModel]:
 
 
 @pytest.fixture
-def generator(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TritonPythonModel]:
+def generator(
+    tmp_path: Path, checkpoint: Path, triton: TritonOverGrpc, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TritonPythonModel]:
     monkeypatch.setenv(CONTROL_SECRET_VARIABLE, SECRET)
     artifact = make_echo_artifact(tmp_path / "echo", checkpoint, script={"step_seconds": 0.01})
     model = load(tmp_path, "generator", str(artifact), ServingConfig(max_running=2, max_queue_size=2))
-    monkeypatch.setitem(pb_utils.LOADED, "echo-generator", model)
+    triton.loaded["echo-generator"] = model
     yield model
     model.finalize()
 
@@ -72,7 +82,7 @@ def ask(unary: TritonPythonModel, request_id: str = "", timeout_us: int = 0, **v
         for name, value in values.items()
         if name != "parameters"
     }
-    request = InferenceRequest(tensors, request_id, values.get("parameters"), timeout_us)
+    request = InferenceRequest(tensors, request_id, values.get("parameters") or {}, timeout_us)
     assert unary.execute([request]) is None
     return request.sender
 
@@ -133,7 +143,7 @@ def test_a_draining_generator_refuses_and_the_unary_says_so(
 
 def test_a_generator_that_is_not_loaded_is_named(unary: TritonPythonModel) -> None:
     code, text = error(ask(unary, text_input=TEXT))
-    assert (code, text.partition("] ")[0]) == (pb_utils.TritonError.UNAVAILABLE, "[UNAVAILABLE no_generator")
+    assert (code, text.partition("] ")[0]) == (pb_utils.TritonError.UNAVAILABLE, "[UNAVAILABLE not_loaded")
     assert "'echo-generator'" in text
 
 
@@ -162,17 +172,17 @@ def test_more_calls_than_the_generator_takes_are_refused_at_once(
     assert {answer(sender).value("finish_reason") for sender in taken} == {"cancelled"}
 
 
-def test_sequences_follow_each_other(unary: TritonPythonModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sequences_follow_each_other(unary: TritonPythonModel, triton: TritonOverGrpc) -> None:
     scripted = Scripted(sequence(1, "second", [3]), sequence(0, "first", [1, 2]))
-    monkeypatch.setitem(pb_utils.LOADED, "echo-generator", scripted)
+    triton.loaded["echo-generator"] = scripted
     response = answer(ask(unary, text_input=TEXT))
     arrays = {tensor.name(): tensor.as_numpy().tolist() for tensor in response.output_tensors}
     assert arrays == {"text_output": [b"first", b"second"], "output_ids": [1, 2, 3], "sequence_index": [0, 1]}
 
 
-def test_what_the_generator_is_asked(unary: TritonPythonModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_generator_is_asked(unary: TritonPythonModel, triton: TritonOverGrpc) -> None:
     scripted = Scripted(sequence(0, "x", [1]))
-    monkeypatch.setitem(pb_utils.LOADED, "echo-generator", scripted)
+    triton.loaded["echo-generator"] = scripted
     senders = [ask(unary, request_id, text_input=TEXT, max_tokens=3) for request_id in ("mine", "", "")]
     assert [answer(sender).value("text_output") for sender in senders] == ["x"] * 3
     ids = {request.request_id() for request in scripted.asked}
@@ -185,11 +195,19 @@ def test_what_the_generator_is_asked(unary: TritonPythonModel, monkeypatch: pyte
         }
 
 
-def test_request_parameters_go_with_the_sampling_parameters(
-    unary: TritonPythonModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_empty_lists_of_texts_are_passed_on(unary: TritonPythonModel, triton: TritonOverGrpc) -> None:
+    scripted = Scripted(sequence(0, "x", []))
+    triton.loaded["echo-generator"] = scripted
+    tensors = {"text_input": np.array([TEXT.encode()], np.object_), "stop_words": np.array([], np.object_)}
+    request = InferenceRequest(tensors)
+    unary.execute([request])
+    assert answer(request.sender).value("output_ids") == []
+    assert scripted.asked[0].tensors["stop_words"].shape == (1, 0)
+
+
+def test_request_parameters_go_with_the_sampling_parameters(unary: TritonPythonModel, triton: TritonOverGrpc) -> None:
     scripted = Scripted(sequence(0, "x", [1]))
-    monkeypatch.setitem(pb_utils.LOADED, "echo-generator", scripted)
+    triton.loaded["echo-generator"] = scripted
     answer(ask(unary, text_input=TEXT, sampling_parameters='{"top_p": 0.5}', parameters={"temperature": 0.25}))
     (request,) = scripted.asked
     assert request.parameters() == "{}"
@@ -198,14 +216,27 @@ def test_request_parameters_go_with_the_sampling_parameters(
     assert error(twice)[1].startswith("[INVALID_ARG given_twice] parameter 'top_p'")
 
 
-def test_a_generator_without_an_answer_is_an_error(unary: TritonPythonModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(pb_utils.LOADED, "echo-generator", Scripted())
+def test_a_generator_without_an_answer_is_an_error(unary: TritonPythonModel, triton: TritonOverGrpc) -> None:
+    triton.loaded["echo-generator"] = Scripted()
     code, text = error(ask(unary, text_input=TEXT))
     assert (code, text.partition("] ")[0]) == (pb_utils.TritonError.INTERNAL, "[INTERNAL no_answer")
 
 
-def test_a_mishap_is_logged_and_answered(unary: TritonPythonModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(pb_utils.LOADED, "echo-generator", object())
+def test_a_mishap_is_logged_and_answered(
+    unary: TritonPythonModel, triton: TritonOverGrpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ragged = InferenceResponse([pb_utils.Tensor("text_output", np.array([b"x"], np.object_))])
+    triton.loaded["echo-generator"] = Scripted(ragged)
     monkeypatch.setattr(pb_utils.Logger, "errors", [])
     assert error(ask(unary, "it", text_input=TEXT))[1].startswith("[INTERNAL internal] request 'it': ")
     assert len(pb_utils.Logger.errors) == 1
+
+
+def test_a_server_that_cannot_be_reached_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = free_ports(1)
+    monkeypatch.setenv(GRPC_ADDRESS_VARIABLE, f"127.0.0.1:{port}")
+    model = load(tmp_path, "unary", "nowhere", ServingConfig())
+    code, text = error(ask(model, text_input=TEXT))
+    assert (code, text.partition("] ")[0]) == (pb_utils.TritonError.UNAVAILABLE, "[UNAVAILABLE unreachable")
+    assert f"'127.0.0.1:{port}'" in text
+    model.finalize()
