@@ -216,3 +216,20 @@ def test_wrong_types_and_shapes_are_refused_and_the_server_goes_on(
     assert isinstance(answer, Exception)
     assert words in str(answer)
     assert generate(server, "tiny-generator", text_input=TEXT, max_tokens=2, ignore_eos=True).status_code == 200
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_guide_is_followed_and_a_broken_one_touches_its_own_request(server: ServerUnderTest, model: str) -> None:
+    regex = {"guided_decoding_guide_type": "regex", "guided_decoding_guide": "[a-c]{4}", "max_tokens": 16}
+    answer = generate(server, model, text_input=TEXT, **regex).json()
+    assert len(answer["text_output"]) == 4
+    assert set(answer["text_output"]) <= set("abc")
+    assert answer["finish_reason"] == "stop"
+    vllm = json.dumps({"structured_outputs": {"choice": ["harbour", "ferry"]}, "max_tokens": 16})
+    assert generate(server, model, text_input=TEXT, sampling_parameters=vllm).json()["text_output"] in {
+        "harbour",
+        "ferry",
+    }
+    broken = generate(server, model, text_input=TEXT, **{**regex, "guided_decoding_guide": "[a-"})
+    assert (broken.status_code, "[INVALID_ARG guide_not_valid] " in broken.json()["error"]) == (400, True)
+    assert generate(server, model, text_input=TEXT, max_tokens=2, ignore_eos=True).status_code == 200
