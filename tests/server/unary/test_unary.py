@@ -137,6 +137,20 @@ def test_a_full_queue_is_said_at_once_and_touches_no_neighbour(server: ServerUnd
         assert {answer.value("finish_reason") for answer in taken} == {"cancelled"}
 
 
+def test_six_hundred_calls_and_leavers_harm_no_process(server: ServerUnderTest) -> None:
+    """Triton's BLS, asked by threads, killed the backend's process within some four hundred."""
+    first, stubs = server.tritonserver(), server.stubs()
+    with UnaryCalls(server, "echo-unary") as calls:
+        for _ in range(30):
+            answers = [calls.send(TEXT, 1 + number) for number in range(20)]
+            for answer in answers[::5]:
+                answer.call.cancel()
+            kept = [answer for number, answer in enumerate(answers) if number % 5]
+            assert {answer.value("finish_reason") for answer in kept} == {"length"}
+            server.wait_until(lambda: busy(server) == 0, "the places free")
+    assert (server.tritonserver(), server.stubs()) == (first, stubs)
+
+
 def test_an_unload_lets_what_is_in_flight_finish(server: ServerUnderTest) -> None:
     control = LiveServer(server.http_url)
     with UnaryCalls(server, "echo-unary") as calls:
