@@ -141,8 +141,7 @@ class Generator:
                 f"queue: {self._serving.max_queue_size} requests wait (max_queue_size); ask again in about a second.",
             )
         admitted = self._admission.admit(values, f"{request_id}#{next(self._numbers)}")
-        session = Session(request_id, admitted, reply, self._tokenizer.token_bytes)
-        session.arrival = arrival
+        session = Session(request_id, admitted, reply, self._tokenizer.token_bytes, arrival)
         session.deadline = arrival + admitted.timeout if admitted.timeout else 0.0
         with self._lock:
             running = self._sessions.get(request_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -36,7 +35,10 @@ class Session:
     ``caller_id`` may be used again once the last response is on its way; the engine knows the request by another.
     """
 
-    def __init__(self, caller_id: str, admitted: Admitted, reply: Reply, token_bytes: TokenBytes) -> None:
+    def __init__(
+        self, caller_id: str, admitted: Admitted, reply: Reply, token_bytes: TokenBytes, arrival: float = 0.0
+    ) -> None:
+        """``arrival``: when the request came, as time.monotonic()."""
         self.caller_id = caller_id
         self.request = admitted.request
         self.deadline = 0.0  # time.monotonic() seconds; 0: none
@@ -51,18 +53,9 @@ class Session:
         self._first = True
         first, count = self.request.first_index, self.request.sequence_count
         self._sequences = {i: OutputSequence(i, admitted, token_bytes) for i in range(first, first + count)}
-        self._facts = RequestFacts(self.request, time.monotonic_ns(), token_bytes)
+        self._facts = RequestFacts(self.request, int(arrival * 1e9), token_bytes)
         self._writer = OutputWriter(admitted.outputs, several=count > 1, in_ensemble=admitted.every_output)
         self._parts: list[Part] = []  # of a request that does not stream: its sequences that ended
-
-    @property
-    def arrival(self) -> float:
-        """When the request came, as time.monotonic()."""
-        return self._facts.arrival_ns / 1e9
-
-    @arrival.setter
-    def arrival(self, seconds: float) -> None:
-        self._facts.arrival_ns = int(seconds * 1e9)
 
     @property
     def cut_short(self) -> Sequence[int]:

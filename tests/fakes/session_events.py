@@ -23,7 +23,7 @@ def open_session(tokenizer: Tokenizer, **values: Any) -> tuple[Session, KeepingR
     admission = Admission(tokenizer, LIMITS, ABLE, ServingConfig(), ())
     reply = KeepingReply()
     admitted = admission.admit({"input_ids": PROMPT, "max_tokens": 100, **values}, "x#1")
-    return Session("x", admitted, reply, tokenizer.token_bytes), reply
+    return Session("x", admitted, reply, tokenizer.token_bytes, arrival=1.5), reply
 
 
 def tokens(index: int, begin: int, ids: Sequence[int], alternatives: int = 0) -> Tokens:

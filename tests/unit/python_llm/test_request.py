@@ -108,3 +108,29 @@ def test_outputs_have_the_contracts_types_and_shapes() -> None:
     assert arrays["seed_used"].dtype == np.uint64
     assert int(arrays["seed_used"][0, 0]) == 2**64 - 1
     assert output_arrays({"output_ids": ()}, GENERATOR)["output_ids"].shape == (1, 0)
+
+
+def test_an_output_of_rows_is_filled_up_with_zeros() -> None:
+    array = output_arrays({"output_log_probs": [(-1.0, -2.0), (), (-0.5,)]}, GENERATOR)["output_log_probs"]
+    assert array.dtype == np.float32
+    assert array.tolist() == [[[-1.0, -2.0], [0.0, 0.0], [-0.5, 0.0]]]
+    assert output_arrays({"output_log_probs": [()]}, GENERATOR)["output_log_probs"].shape == (1, 1, 0)
+
+
+def test_what_is_not_known_is_an_empty_array_of_its_type() -> None:
+    names = [row.name for row in GENERATOR.outputs]
+    arrays = output_arrays(dict.fromkeys(names, ()), GENERATOR)
+    assert {name: array.shape for name, array in arrays.items()} == {
+        row.name: (1, *[0] * len(row.dims)) for row in GENERATOR.outputs
+    }
+    again = output_arrays(dict.fromkeys(names, ()), GENERATOR)
+    assert all(arrays[name] is not again[name] for name in names)  # the stub dies of arrays in two responses
+
+
+def test_several_values_of_one_row() -> None:
+    arrays = output_arrays(
+        {"text_output": ["a", "n\u00e9"], "finish_reason": "stop", "num_output_tokens": [3, 4]}, GENERATOR
+    )
+    assert arrays["text_output"].tolist() == [[b"a", "n\u00e9".encode()]]
+    assert arrays["finish_reason"].tolist() == [[b"stop"]]
+    assert arrays["num_output_tokens"].tolist() == [[3, 4]]
