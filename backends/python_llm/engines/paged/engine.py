@@ -10,13 +10,16 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from python_llm.engine import Capabilities, EngineLimits, EngineStats, Failed, GenerateRequest, Sink
+from python_llm.engines.paged import refusals
 from python_llm.engines.paged.block_pool import BlockPool
 from python_llm.engines.paged.ending import Ending
 from python_llm.engines.paged.guide_queue import GuideQueue
 from python_llm.engines.paged.prefix_cache import PrefixCache
 from python_llm.engines.paged.runner import ModelRunner
-from python_llm.engines.paged.scheduler import Scheduler, Slice
+from python_llm.engines.paged.scheduler import Scheduler
 from python_llm.engines.paged.sequence import Sequence
+from python_llm.engines.paged.slice import Slice
+from python_llm.engines.paged.speculation import Proposer, Speculation
 from python_llm.engines.paged.step import Step
 from python_llm.errors import EngineFailure, InvalidRequest, ServeError
 from python_llm.settings import ServingConfig
@@ -44,8 +47,9 @@ class PagedEngine:
         *,
         context_length: int,
         grammar: GrammarCompiler | None = None,
+        proposer: Proposer | None = None,
     ) -> None:
-        """``grammar`` None: requests with a guide are not among the engine's abilities."""
+        """``grammar`` None: requests with a guide are not among the engine's abilities. ``proposer`` guesses tokens."""
         self._runner = runner
         self._pool = BlockPool(runner.block_count)
         self._cache = PrefixCache(self._pool, runner.block_size, enabled=serving.prefix_cache)
@@ -57,6 +61,7 @@ class PagedEngine:
             max_num_tokens=serving.max_num_tokens,
             max_itl_seconds=serving.max_itl_ms / 1e3,
             ageing_seconds=serving.ageing_seconds,
+            speculation=Speculation(proposer),
         )
         self._ending = Ending(self._scheduler, self._request_over)
         self._step = Step(runner, self._scheduler, self._cache, self._ending)
@@ -91,7 +96,7 @@ class PagedEngine:
 
     def submit(self, request: GenerateRequest, sink: Sink) -> None:
         with self._wake:
-            error = _closed() if self._closed else self._never_fits(request)
+            error = refusals.closed() if self._closed else self._never_fits(request)
             if error is not None:
                 sink(Failed(error))
                 return
@@ -123,6 +128,8 @@ class PagedEngine:
             prefix_tokens_hit=self._cache.tokens_hit,
             prefix_tokens_seen=self._cache.tokens_seen,
             preemptions=self._scheduler.preemptions,
+            drafts_proposed=self._scheduler.speculation.proposed,
+            drafts_accepted=self._scheduler.speculation.accepted,
         )
 
     def healthy(self) -> bool:
@@ -149,10 +156,10 @@ class PagedEngine:
         places = request.beam.width if request.beam else request.sequence_count
         tokens = len(request.prompt_ids) + request.max_tokens
         if tokens > limits.max_request_tokens:
-            return _too_long(request, limits.max_request_tokens)
+            return refusals.too_long(request, limits.max_request_tokens)
         if request.beam and places * -(-tokens // block) > self._pool.total:  # beams go in step: all must be there
-            return _too_long(request, self._pool.total // places * block)
-        return _too_many(request, places, limits.max_running) if places > limits.max_running else None
+            return refusals.too_long(request, self._pool.total // places * block)
+        return refusals.too_many(request, places, limits.max_running) if places > limits.max_running else None
 
     def _prepared(self, sequence: Sequence, failure: ServeError | None) -> None:
         """A guide was compiled, or not."""
@@ -161,7 +168,7 @@ class PagedEngine:
             if failure is None and not self._closed:
                 self._arrived.append(sequence)
             else:
-                sequence.sink(Failed(failure or _closed()))
+                sequence.sink(Failed(failure or refusals.closed()))
                 self._unfinished -= 1
             self._wake.notify_all()
 
@@ -179,7 +186,7 @@ class PagedEngine:
             _log.exception("the engine's thread died")
             self._fail_all(EngineFailure("engine_failed", f"engine: {error!r}."))
         finally:
-            self._fail_all(_closed())
+            self._fail_all(refusals.closed())
 
     def _collect(self) -> bool:
         """Take arrivals and cancellations; sleep while there is nothing to do. False once closed."""
@@ -226,22 +233,3 @@ class PagedEngine:
             for sequence in self._scheduler.everybody():
                 self._ending.fail(sequence, error)
             self._wake.notify_all()
-
-
-def _too_long(request: GenerateRequest, most: int) -> InvalidRequest:
-    return InvalidRequest(
-        "request_too_long",
-        f"request '{request.request_id}': {len(request.prompt_ids)} prompt tokens and max_tokens {request.max_tokens}; "
-        f"together at most {most}: shorten it.",
-    )
-
-
-def _too_many(request: GenerateRequest, places: int, most: int) -> InvalidRequest:
-    return InvalidRequest(
-        "too_many_sequences",
-        f"request '{request.request_id}': {places} sequences; at most {most} run at once: ask for fewer.",
-    )
-
-
-def _closed() -> EngineFailure:
-    return EngineFailure("engine_closed", "engine: it is closed; ask another server.")

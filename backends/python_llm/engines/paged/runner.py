@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from python_llm.engines.paged.scheduler import Slice
+from python_llm.engines.paged.slice import Slice
 
 __all__ = ["ForwardBatch", "ModelRunner", "build_batch"]
 
@@ -67,7 +67,7 @@ def build_batch(plan: list[Slice]) -> ForwardBatch:
     ends = begins[1:].tolist()
     block_begins = np.zeros(len(plan) + 1, np.int32)
     np.cumsum([len(part.sequence.blocks) for part in plan], out=block_begins[1:])
-    tokens = [part.sequence.tokens[p : p + part.count] for part, p in zip(plan, past, strict=True)]
+    tokens = [[*part.sequence.tokens[p : p + part.count], *part.drafts] for part, p in zip(plan, past, strict=True)]
     offsets: Longs = np.repeat(np.array(past, np.int64) - begins[:-1], counts)
     rows = [range(end - part.rows, end) for part, end in zip(plan, ends, strict=True)]
     return ForwardBatch(

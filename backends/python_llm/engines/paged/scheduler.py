@@ -14,29 +14,16 @@ import bisect
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from python_llm.engines.paged.block_pool import BlockPool
 from python_llm.engines.paged.prefill import ItlGoal, share_by_tenant
 from python_llm.engines.paged.prefix_cache import PrefixCache
 from python_llm.engines.paged.sequence import Sequence
+from python_llm.engines.paged.slice import Slice
+from python_llm.engines.paged.speculation import Speculation
 from python_llm.engines.paged.waiting import TenantShares, WaitingQueue
 
 __all__ = ["Scheduler", "Slice"]
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The next ``count`` uncomputed tokens of a sequence; ``samples`` when they are all that remain."""
-
-    sequence: Sequence
-    count: int
-    samples: bool
-
-    @property
-    def rows(self) -> int:
-        """Of how many of the tokens, the last ones, logits are wanted."""
-        return self.count if self.sequence.scores_prompt else int(self.samples)
 
 
 class Scheduler:
@@ -52,6 +39,7 @@ class Scheduler:
         max_num_tokens: int,
         max_itl_seconds: float = 0.0,
         ageing_seconds: float = 0.0,
+        speculation: Speculation | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = pool
@@ -59,6 +47,7 @@ class Scheduler:
         self._block_size = block_size
         self._max_running = max_running
         self._shares = TenantShares()
+        self.speculation = speculation or Speculation(None)
         self.goal = ItlGoal(max_itl_seconds, max_num_tokens)
         self.waiting = WaitingQueue(self._shares, ageing_seconds=ageing_seconds, clock=clock)
         self.running: list[Sequence] = []  # sorted by rank
@@ -94,6 +83,7 @@ class Scheduler:
         else:
             self.waiting.remove(sequence)
         self._shares.leave(sequence.request.tenant)
+        self.speculation.forget(sequence)
         self._give_back(sequence)
 
     def schedule(self) -> list[Slice]:
@@ -119,7 +109,23 @@ class Scheduler:
             if count:
                 self._extend(sequence, count)
                 plan.append(Slice(sequence, count, samples=count == sequence.remaining))
-        return plan
+        return plan if prompts else self._speculate(plan, budget)
+
+    def _speculate(self, plan: list[Slice], budget: int) -> list[Slice]:
+        """Add guesses to decoding sequences; they take no block from anybody."""
+        limits = {part.sequence: self._most_drafts(part.sequence) for part in plan if _may_guess(part.sequence)}
+        drafts = self.speculation.drafts(limits, len(plan), budget)
+        guessed = []
+        for part in plan:
+            ids = drafts.get(part.sequence, [])[: self._room(part.sequence) - 1]
+            if ids:
+                self._extend(part.sequence, 1 + len(ids))
+            guessed.append(Slice(part.sequence, 1 + len(ids), part.samples, tuple(ids)) if ids else part)
+        return guessed
+
+    def _most_drafts(self, sequence: Sequence) -> int:
+        """The last token of a request needs no guess."""
+        return max(0, sequence.request.max_tokens - sequence.output_count - 1)
 
     def _make_room_for_the_first(self) -> None:
         """A prompt ranked first gets a block before those behind it grow: they must not hold it up."""
@@ -234,3 +240,8 @@ class Scheduler:
 
 def _rank(sequence: Sequence) -> tuple[int, int, int]:
     return sequence.rank
+
+
+def _may_guess(sequence: Sequence) -> bool:
+    """Not for beams, nor before the first token: what it brings comes first."""
+    return sequence.search is None and sequence.first_token_ns > 0

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from python_llm.engine import GenerateRequest
 from python_llm.engines.paged.runner import ModelRunner, build_batch
-from python_llm.engines.paged.scheduler import Slice
 from python_llm.engines.paged.sequence import Sequence as Tokens
+from python_llm.engines.paged.slice import Slice
 from python_llm.errors import InvalidRequest
 
 __all__ = ["PagedScorer"]

@@ -43,6 +43,10 @@ class Sequence:
     search: BeamSearch | None = None
     score: float = 0.0  # of a beam: the sum of its tokens' adjusted log-probs
     history: tuple[Choice, ...] = ()  # of a beam: its tokens
+    acceptance: float = 0.8  # the share of guesses that are kept, as it seems now
+    last_draft: int = 0  # how many tokens there were when it was last guessed for
+    drafts_proposed: int = 0
+    drafts_accepted: int = 0
     blocks_reused: int = 0
     blocks_allocated: int = 0
     first_scheduled_ns: int = 0
@@ -97,6 +101,8 @@ class Sequence:
             self.cached,
             blocks_reused=self.blocks_reused,
             blocks_allocated=self.blocks_allocated,
+            drafts_proposed=self.drafts_proposed,
+            drafts_accepted=self.drafts_accepted,
             first_scheduled_ns=self.first_scheduled_ns,
             first_token_ns=self.first_token_ns,
             last_token_ns=self.last_token_ns,

@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from python_llm.engine import PromptLogProbs, Tokens
+from python_llm.engines.paged import refusals
 from python_llm.engines.paged.beams import BeamSearch
 from python_llm.engines.paged.ending import Ending
 from python_llm.engines.paged.log_probs import prompt_log_probs
 from python_llm.engines.paged.prefix_cache import PrefixCache
 from python_llm.engines.paged.runner import ModelRunner, build_batch
 from python_llm.engines.paged.sampler import BROKEN_LOGITS, NOTHING_ALLOWED, Choice, Draw, sample
-from python_llm.engines.paged.scheduler import Scheduler, Slice
+from python_llm.engines.paged.scheduler import Scheduler
 from python_llm.engines.paged.sequence import Sequence
-from python_llm.errors import EngineFailure, InvalidRequest, ServeError
+from python_llm.engines.paged.slice import Slice
 
 __all__ = ["Step"]
 
@@ -40,24 +41,44 @@ class Step:
         scheduled = time.monotonic_ns()
         logits = self.runner.forward(build_batch(plan))
         now = time.monotonic_ns()
-        decoding = sum(part.sequence.first_token_ns > 0 and part.count == 1 for part in plan)
-        self.scheduler.goal.learn(decoding, sum(part.count for part in plan), (now - scheduled) / 1e9)
+        self._learn(plan, (now - scheduled) / 1e9)
         begin = 0
         samplers: list[tuple[Sequence, int]] = []  # (sequence, its row of logits)
         for part, rows in zip(plan, rows_of, strict=True):
             part.sequence.first_scheduled_ns = part.sequence.first_scheduled_ns or scheduled
             self._advance(part, logits[begin : begin + rows])
             begin += rows
-            if part.samples and self._goes_on(part.sequence):
+            if part.drafts:
+                self._verify(part, logits[begin - rows : begin], now)
+            elif part.samples and self._goes_on(part.sequence):
                 samplers += [(sequence, begin - 1) for sequence in self._parted(part.sequence)]
         self._sample(logits, samplers, now)
+
+    def _learn(self, plan: list[Slice], seconds: float) -> None:
+        tokens = sum(part.count for part in plan)
+        self.scheduler.goal.learn(sum(part.sequence.first_token_ns > 0 for part in plan), tokens, seconds)
+        self.scheduler.speculation.learn_step(tokens, seconds)
 
     def _advance(self, part: Slice, rows: Floats) -> None:
         sequence, before = part.sequence, part.sequence.computed
         if sequence.scores_prompt:
             _score_prompt(sequence, rows)
-        sequence.computed += part.count
+        sequence.computed += part.count - len(part.drafts)
         self.cache.remember(sequence, before)
+
+    def _verify(self, part: Slice, rows: Floats, now: int) -> None:
+        """Draw a token from each row in turn, as long as the guess before it was right."""
+        sequence, accepted = part.sequence, 0
+        for row, guess in zip(rows, (*part.drafts, None), strict=True):
+            (choice,) = sample(row[None], [draw_of(sequence)])
+            self._accept(sequence, choice, now)
+            if sequence.over or choice.id != guess:
+                break
+            accepted += 1
+        self.scheduler.speculation.learn(sequence, len(part.drafts), accepted)
+        if not sequence.over:
+            sequence.computed += accepted  # right guesses have their keys and values already
+            self.cache.remember(sequence, sequence.computed - accepted)
 
     def _goes_on(self, sequence: Sequence) -> bool:
         """Tell what the computed prompt gave, once; False when it was all that was asked for."""
@@ -121,9 +142,9 @@ class Step:
         if sequence.over or sequence.search is None:
             return  # a sibling failed in this step
         if not np.isfinite(row).any() or np.isnan(row).any():
-            self.ending.fail(sequence, _not_finite(sequence))
+            self.ending.fail(sequence, refusals.not_finite(sequence))
         elif not sequence.search.park(sequence, row, draw_of(sequence)) and len(sequence.search.beams) == 1:
-            self.ending.fail(sequence, _nothing_allowed(sequence))
+            self.ending.fail(sequence, refusals.nothing_allowed(sequence))
 
     def _continue(self, search: BeamSearch, now: int) -> None:
         """Let the chosen beams take the place of those they come from."""
@@ -174,21 +195,5 @@ def _score_prompt(sequence: Sequence, rows: Floats) -> None:
         sequence.prompt_tops.extend(tops)
 
 
-def _nothing_allowed(sequence: Sequence) -> ServeError:
-    name, matcher = sequence.request.request_id, sequence.matcher
-    if matcher is not None and matcher.failure:
-        return InvalidRequest("guide_too_complex", f"request '{name}': guide: {matcher.failure}; make it simpler.")
-    return InvalidRequest(
-        "nothing_allowed",
-        f"request '{name}': bad_words, logit_bias, min_tokens and guide leave no token to choose; loosen one of them.",
-    )
-
-
-def _not_finite(sequence: Sequence) -> ServeError:
-    return EngineFailure(
-        "logits_not_finite",
-        f"request '{sequence.request.request_id}': the model gave NaN or infinite logits; report the prompt.",
-    )
-
-
-_REFUSALS = {NOTHING_ALLOWED: _nothing_allowed, BROKEN_LOGITS: _not_finite}  # what a choice's id says when it is no id
+# What a choice's id says when it is no id.
+_REFUSALS = {NOTHING_ALLOWED: refusals.nothing_allowed, BROKEN_LOGITS: refusals.not_finite}

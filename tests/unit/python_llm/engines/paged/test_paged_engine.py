@@ -29,6 +29,8 @@ from python_llm.engine import (
 from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.log_probs import token_log_prob
 from python_llm.engines.paged.sampler import Draw, sample
+from python_llm.engines.paged.sequence import Sequence as Running
+from python_llm.engines.paged.speculation import Proposer
 from python_llm.settings import ServingConfig
 
 VOCABULARY = 32
@@ -81,11 +83,31 @@ def prompt_reference(request: GenerateRequest) -> PromptLogProbs:
     return PromptLogProbs(tuple(p for p, _ in found), tuple(t for _, t in found) if request.top_log_probs else ())
 
 
+class Guesser:
+    """Knows what a greedy sequence says next, and lies at every ``lies``-th token; a sampled one it misjudges."""
+
+    def __init__(self, lies: int) -> None:
+        self._lies = lies
+
+    def propose(self, wanted: dict[Running, int]) -> dict[Running, list[int]]:
+        return {sequence: self._guess(list(sequence.tokens), count) for sequence, count in wanted.items()}
+
+    def forget(self, sequence: Running) -> None:
+        """Nothing is kept."""
+
+    def _guess(self, tokens: list[int], count: int) -> list[int]:
+        begin = len(tokens)
+        for _ in range(count):
+            lies = len(tokens) % self._lies == 0
+            tokens.append(7 if lies else int(fake_logits(tokens, VOCABULARY).argmax()))
+        return tokens[begin:]
+
+
 @contextmanager
-def engine_over(runner: FakeRunner, **serving: Any) -> Iterator[PagedEngine]:
+def engine_over(runner: FakeRunner, proposer: Proposer | None = None, **serving: Any) -> Iterator[PagedEngine]:
     """An engine that is closed afterwards, and must then be empty."""
     options: dict[str, Any] = {"max_running": 8, "max_num_tokens": 16, **serving}
-    engine = PagedEngine(runner, ServingConfig(**options), context_length=CONTEXT)
+    engine = PagedEngine(runner, ServingConfig(**options), context_length=CONTEXT, proposer=proposer)
     try:
         yield engine
     finally:
@@ -191,6 +213,7 @@ def least_blocks(requests: list[GenerateRequest], block_size: int) -> int:
     more_tokens=st.integers(0, 24),
     prefix_cache=st.booleans(),
     arrivals=st.lists(st.integers(1, 12), min_size=8, max_size=8),
+    lies=st.sampled_from([0, 1, 3, 1000]),
 )
 def test_whatever_the_batch_the_tokens_are_those_of_the_plain_loop(
     requests: list[GenerateRequest],
@@ -200,14 +223,16 @@ def test_whatever_the_batch_the_tokens_are_those_of_the_plain_loop(
     more_tokens: int,
     prefix_cache: bool,
     arrivals: list[int],
+    lies: int,
 ) -> None:
-    """Random chunks, tiny pools, preemption, prefix hits, arrivals at any step, resumed tokens, priorities."""
+    """Random chunks, tiny pools, preemption, prefix hits, arrivals at any step, resumed tokens, priorities, guesses."""
     requests = [replace(r, sequence_count=min(r.sequence_count, max_running)) for r in requests]
     runner = FakeRunner(block_count=least_blocks(requests, block_size) + spare, block_size=block_size)
     serving: dict[str, Any] = {"max_running": max_running, "max_num_tokens": max_running + more_tokens}
     sinks = {r.request_id: Collector(r.sequence_count) for r in requests}
     submitted: set[str] = set()
-    with engine_over(runner, prefix_cache=prefix_cache, **serving) as engine:
+    proposer = Guesser(lies) if lies else None
+    with engine_over(runner, proposer, prefix_cache=prefix_cache, **serving) as engine:
 
         def submit(request: GenerateRequest) -> None:
             submitted.add(request.request_id)
