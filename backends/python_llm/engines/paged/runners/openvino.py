@@ -16,18 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import openvino as ov
-from openvino import opset13
 from openvino._offline_transformations import paged_attention_transformation
 
 from python_llm.engines.paged.runner import ForwardBatch
+from python_llm.engines.paged.runners.openvino_graph import gather_before_head
 from python_llm.errors import CallerMistake
 from python_llm.settings import ServingConfig
 
 __all__ = ["OpenVinoRunner"]
 
 _log = logging.getLogger(__name__)
-# What works on each logit alone, so that rows can be gathered before it.
-_AFTER_HEAD = frozenset({"Add", "Subtract", "Multiply", "Divide", "Tanh", "Convert"})
 
 
 class OpenVinoRunner:
@@ -42,7 +40,7 @@ class OpenVinoRunner:
         core = _core()
         model = core.read_model(model_xml)
         paged_attention_transformation(model)
-        _gather_before_head(model)
+        gather_before_head(model)
         compiled = core.compile_model(model, "CPU", _properties(serving, quantised))
         self._request = compiled.create_infer_request()
         self._names = {name for port in compiled.inputs for name in port.get_names()}
@@ -124,41 +122,3 @@ def _block_bytes(port: Any) -> int:
     for dim in list(port.get_partial_shape())[1:]:
         elements *= dim.get_length()
     return elements * int(port.get_element_type().size)
-
-
-def _gather_before_head(model: ov.Model) -> None:
-    """Compute logits of the wanted tokens only: gather their rows before the last matrix product."""
-    head = _head(model)
-    data = head.input_value(0)
-    tokens = next(axis for axis, size in enumerate(data.get_partial_shape()) if size.is_dynamic)
-    rows = opset13.parameter([-1], np.int64, name="wanted_rows")
-    rows.output(0).get_tensor().set_names({"wanted_rows"})
-    gathered = opset13.gather(data, rows, opset13.constant(np.int64(tokens)))
-    head.input(0).replace_source_output(gathered.output(0))
-    model.add_parameters([rows])
-    model.validate_nodes_and_infer_types()
-
-
-def _head(model: ov.Model) -> ov.Node:
-    """The matrix product that makes logits: behind scaling, soft-capping, bias and conversion, if there are any."""
-    node = model.get_results()[0].input_value(0).get_node()
-    while node.get_type_name() != "MatMul":
-        if node.get_type_name() not in _AFTER_HEAD:
-            raise CallerMistake(
-                f"model: {node.get_type_name()} stands between the last matrix product and the logits; the runner "
-                f"knows {', '.join(sorted(_AFTER_HEAD))}: serve another model."
-            )
-        node = next(source for source in _sources(node) if not _is_constant(source))
-    return node
-
-
-def _sources(node: ov.Node) -> list[ov.Node]:
-    return [value.get_node() for value in node.input_values()]
-
-
-def _is_constant(node: ov.Node) -> bool:
-    """A constant, or what is computed of constants alone (a decompressed weight)."""
-    if node.get_type_name() == "Constant":
-        return True
-    sources = _sources(node)
-    return bool(sources) and all(_is_constant(source) for source in sources)
