@@ -104,6 +104,34 @@ def _chat(text: str) -> tuple[list[Any], list[Any] | None]:
         raise InvalidRequest(
             "messages_not_valid", "messages: they must be a non-empty list of objects with 'role' and 'content'."
         )
+    parsed = [_with_plain_text(number, message) for number, message in enumerate(parsed)]
     if tools is not None and not isinstance(tools, list):
         raise InvalidRequest("messages_not_valid", "tools: they must be a list of objects.")
     return parsed, tools
+
+
+def _with_plain_text(number: int, message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """OpenAI's clients may write a content as a list of parts; most templates know text alone."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    return {
+        **message,
+        "content": "\n".join(_part_text(f"messages[{number}].content[{i}]", p) for i, p in enumerate(content)),
+    }
+
+
+def _part_text(subject: str, part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(part, Mapping) or not isinstance(kind, str):
+        raise InvalidRequest("messages_not_valid", f"{subject}: it must be a part with a 'type', or text.")
+    if kind != "text":
+        raise Unsupported(
+            "not_supported", f"{subject}: type '{kind[:40]}'; this model reads text alone: send parts of type text."
+        )
+    if not isinstance(part.get("text"), str):
+        raise InvalidRequest("messages_not_valid", f"{subject}: a part of type text must have a 'text'.")
+    text: str = part["text"]
+    return text
