@@ -28,8 +28,9 @@ class HttpTransport:
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.url = url
         try:
+            _ = httpx.URL(url).host  # decodes an international name, which httpx else does while it connects
             self._client = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT, limits=_LIMITS, transport=transport)
-        except httpx.InvalidURL as error:
+        except (httpx.InvalidURL, UnicodeError) as error:
             raise CallerMistake(f"url '{url}': {error}; write http://host:port.") from error
 
     async def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:

@@ -76,5 +76,9 @@ def open_transport(url: str) -> Transport:
 def _check_port(url: str, address: str) -> None:
     """gRPC would take a port modulo 65536, and httpx fail late and in its own words."""
     host, colon, port = address.split("/")[0].rpartition(":")
-    if colon and not host.endswith(":") and not port.endswith("]") and not (port.isdigit() and 0 < int(port) < 65536):
+    if colon and not host.endswith(":") and not port.endswith("]") and not _is_port(port):
         raise CallerMistake(f"url '{url}': port '{port}'; it must be a number from 1 to 65535.")
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < int(text[:6]) < 65536

@@ -50,11 +50,17 @@ def test_a_closed_client_says_so() -> None:
             use()
 
 
-@pytest.mark.parametrize("port", ["99999", "0", "abc", "80x", "-1"])
+@pytest.mark.parametrize("port", ["99999", "0", "abc", "80x", "-1", "²", "1" * 5000])
 @pytest.mark.parametrize("scheme", ["", "grpc://", "http://"])
 def test_a_port_that_is_none_is_refused(scheme: str, port: str) -> None:
     with pytest.raises(CallerMistake, match=rf"port '{port}'; it must be a number from 1 to 65535"):
         open_transport(f"{scheme}localhost:{port}")
+
+
+@pytest.mark.parametrize("url", ["http://xn--:80", "http://xn--:80/prefix", "https://xn--a"])
+def test_a_host_that_is_no_name_is_refused(url: str) -> None:
+    with pytest.raises(CallerMistake, match=r"url 'https?://xn--.*write http://host:port"):
+        open_transport(url)
 
 
 @pytest.mark.parametrize("url", ["[::1]:8001", "[::1]", "localhost", "http://host/prefix", "http://host:8000/prefix"])
