@@ -31,6 +31,7 @@ ADMIN_KEY_VARIABLE = "TRITON_LLM_ADMIN_KEY"
 
 KvPrecision = Literal["u8", "f16", "f32"]
 InferencePrecision = Literal["auto", "f32"]
+Speculation = Literal["off", "prompt_lookup", "draft_model"]
 Role = Literal["tokenizer", "generator", "detokenizer", "unary"]
 
 
@@ -51,6 +52,8 @@ class ServingConfig:
     kv_cache_precision: KvPrecision = "u8"
     inference_precision: InferencePrecision = "auto"
     prefix_cache: bool = True
+    speculation: Speculation = "off"  # where guesses at the next tokens come from; the text stays the same
+    draft_artifact: str = ""  # with draft_model: its artifact, absolute or relative to the model's own
     threads: int = 0  # engine threads; 0: one per core this process may use
     tokenizer_instances: int = 1  # processes of the ensemble's first and last step
     detokenizer_instances: int = 1
@@ -71,6 +74,10 @@ class ServingConfig:
             _at_least(name, getattr(self, name), 0)
         if not 0.0 < self.delivery_share <= 1.0:
             raise ValueError(f"delivery_share {self.delivery_share}: it must be above 0 and at most 1.")
+        if (self.speculation == "draft_model") != bool(self.draft_artifact):
+            raise ValueError(
+                f"draft_artifact '{self.draft_artifact}': speculation 'draft_model' wants one, and nothing else does."
+            )
         if self.max_num_tokens < self.max_running:
             raise ValueError(
                 f"max_num_tokens {self.max_num_tokens}: a step must hold one token of each of the "

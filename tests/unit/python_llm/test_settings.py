@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from python_llm.records import RecordError, read_record
-from python_llm.settings import ModelEntry, ServingConfig
+from python_llm.settings import ModelEntry, ServingConfig, Speculation
 
 
 def write(folder: Path, content: str | bytes) -> Path:
@@ -110,6 +110,8 @@ _configs = st.builds(
     kv_cache_precision=st.sampled_from(["u8", "f16", "f32"]),
     inference_precision=st.sampled_from(["auto", "f32"]),
     prefix_cache=st.booleans(),
+    speculation=st.sampled_from(["off", "prompt_lookup"]),
+    draft_artifact=st.just(""),
     threads=st.integers(0, 256),
     tokenizer_instances=st.integers(1, 8),
     detokenizer_instances=st.integers(1, 8),
@@ -138,8 +140,17 @@ def test_the_round_trip_covers_every_knob() -> None:
         "kv_cache_precision",
         "inference_precision",
         "prefix_cache",
+        "speculation",
+        "draft_artifact",
         "threads",
         "tokenizer_instances",
         "detokenizer_instances",
         "delivery_share",
     }
+
+
+@pytest.mark.parametrize(("speculation", "artifact"), [("draft_model", ""), ("off", "x"), ("prompt_lookup", "x")])
+def test_a_draft_model_wants_its_artifact_and_nothing_else_does(speculation: Speculation, artifact: str) -> None:
+    with pytest.raises(ValueError, match="draft_artifact"):
+        ServingConfig(speculation=speculation, draft_artifact=artifact)
+    assert ServingConfig(speculation="draft_model", draft_artifact="../small").draft_artifact == "../small"

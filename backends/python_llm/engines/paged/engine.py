@@ -19,7 +19,7 @@ from python_llm.engines.paged.runner import ModelRunner
 from python_llm.engines.paged.scheduler import Scheduler
 from python_llm.engines.paged.sequence import Sequence
 from python_llm.engines.paged.slice import Slice
-from python_llm.engines.paged.speculation import Proposer, Speculation
+from python_llm.engines.paged.speculation import Speculation
 from python_llm.engines.paged.step import Step
 from python_llm.errors import EngineFailure, InvalidRequest, ServeError
 from python_llm.settings import ServingConfig
@@ -47,9 +47,9 @@ class PagedEngine:
         *,
         context_length: int,
         grammar: GrammarCompiler | None = None,
-        proposer: Proposer | None = None,
+        speculation: Speculation | None = None,
     ) -> None:
-        """``grammar`` None: requests with a guide are not among the engine's abilities. ``proposer`` guesses tokens."""
+        """``grammar`` None: requests with a guide are not among the engine's abilities."""
         self._runner = runner
         self._pool = BlockPool(runner.block_count)
         self._cache = PrefixCache(self._pool, runner.block_size, enabled=serving.prefix_cache)
@@ -61,7 +61,7 @@ class PagedEngine:
             max_num_tokens=serving.max_num_tokens,
             max_itl_seconds=serving.max_itl_ms / 1e3,
             ageing_seconds=serving.ageing_seconds,
-            speculation=Speculation(proposer),
+            speculation=speculation,
         )
         self._ending = Ending(self._scheduler, self._request_over)
         self._step = Step(runner, self._scheduler, self._cache, self._ending)

@@ -19,7 +19,7 @@ from python_llm.engines.paged.sequence import Sequence
 __all__ = ["Proposer", "Speculation", "StepCost"]
 
 _MOST = 16  # guesses of one sequence in one step
-_MEMORY = 0.9  # of the acceptance rate, for each guess judged
+_MEMORY = 0.8  # of the acceptance rate, for each guess judged
 _RETRY = 32  # tokens after which a sequence whose guesses failed may try one again
 
 
@@ -65,9 +65,9 @@ class StepCost:
 class Speculation:
     """Decides how much is guessed; used by the engine's thread alone. ``proposer`` None: nothing is."""
 
-    def __init__(self, proposer: Proposer | None) -> None:
+    def __init__(self, proposer: Proposer | None, cost: StepCost | None = None) -> None:
         self._proposer = proposer
-        self._cost = StepCost()
+        self._cost = cost or StepCost()
         self.proposed = 0
         self.accepted = 0
 

@@ -30,7 +30,7 @@ from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.log_probs import token_log_prob
 from python_llm.engines.paged.sampler import Draw, sample
 from python_llm.engines.paged.sequence import Sequence as Running
-from python_llm.engines.paged.speculation import Proposer
+from python_llm.engines.paged.speculation import Speculation, StepCost
 from python_llm.settings import ServingConfig
 
 VOCABULARY = 32
@@ -83,6 +83,17 @@ def prompt_reference(request: GenerateRequest) -> PromptLogProbs:
     return PromptLogProbs(tuple(p for p, _ in found), tuple(t for _, t in found) if request.top_log_probs else ())
 
 
+class FixedPrice(StepCost):
+    """Of a token more in a step, whatever the clock says."""
+
+    def __init__(self, price: float) -> None:
+        super().__init__()
+        self._price = price
+
+    def price(self, batch: int) -> float:
+        return self._price
+
+
 class Guesser:
     """Knows what a greedy sequence says next, and lies at every ``lies``-th token; a sampled one it misjudges."""
 
@@ -104,10 +115,10 @@ class Guesser:
 
 
 @contextmanager
-def engine_over(runner: FakeRunner, proposer: Proposer | None = None, **serving: Any) -> Iterator[PagedEngine]:
+def engine_over(runner: FakeRunner, speculation: Speculation | None = None, **serving: Any) -> Iterator[PagedEngine]:
     """An engine that is closed afterwards, and must then be empty."""
     options: dict[str, Any] = {"max_running": 8, "max_num_tokens": 16, **serving}
-    engine = PagedEngine(runner, ServingConfig(**options), context_length=CONTEXT, proposer=proposer)
+    engine = PagedEngine(runner, ServingConfig(**options), context_length=CONTEXT, speculation=speculation)
     try:
         yield engine
     finally:
@@ -231,8 +242,8 @@ def test_whatever_the_batch_the_tokens_are_those_of_the_plain_loop(
     serving: dict[str, Any] = {"max_running": max_running, "max_num_tokens": max_running + more_tokens}
     sinks = {r.request_id: Collector(r.sequence_count) for r in requests}
     submitted: set[str] = set()
-    proposer = Guesser(lies) if lies else None
-    with engine_over(runner, proposer, prefix_cache=prefix_cache, **serving) as engine:
+    speculation = Speculation(Guesser(lies), FixedPrice(0.1)) if lies else None
+    with engine_over(runner, speculation, prefix_cache=prefix_cache, **serving) as engine:
 
         def submit(request: GenerateRequest) -> None:
             submitted.add(request.request_id)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collector import Collector
+from echo_artifact import make_echo_artifact
 from fake_runner import FakeRunner
+from python_llm.artifact import Artifact
 from python_llm.engine import GenerateRequest, SamplingParams
+from python_llm.engines.paged.draft_model import DraftModel
 from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.prompt_lookup import PromptLookup
+from python_llm.engines.paged.runner import ForwardBatch
 from python_llm.engines.paged.sequence import Sequence
 from python_llm.engines.paged.speculation import Proposer, Speculation, StepCost
+from python_llm.errors import CallerMistake
 from python_llm.settings import ServingConfig
-from tests.unit.python_llm.engines.paged.test_paged_engine import Guesser
+from tests.unit.python_llm.engines.paged.test_paged_engine import FixedPrice, Guesser
 
 PLAIN = GenerateRequest("plain", (1, 2, 3), 40)
 
@@ -24,7 +34,8 @@ PLAIN = GenerateRequest("plain", (1, 2, 3), 40)
 def run(proposer: Proposer | None, *requests: GenerateRequest, **serving: int) -> tuple[list[Collector], int]:
     """The answers, and how many steps they took."""
     runner = FakeRunner(block_count=200)
-    engine = PagedEngine(runner, ServingConfig(**serving), context_length=200, proposer=proposer)  # type: ignore[arg-type]
+    speculation = Speculation(proposer, FixedPrice(0.1))
+    engine = PagedEngine(runner, ServingConfig(**serving), context_length=200, speculation=speculation)  # type: ignore[arg-type]
     sinks = [Collector(request.sequence_count) for request in requests]
     for request, sink in zip(requests, sinks, strict=True):
         engine.submit(request, sink)
@@ -138,3 +149,61 @@ def test_what_does_not_pay_is_not_guessed() -> None:
     assert {s: len(ids) for s, ids in speculation.drafts({sequence: 8}, batch=1, budget=100).items()} == {sequence: 1}
     assert speculation.drafts({sequence: 8}, batch=1, budget=0) == {}
     assert Speculation(None).drafts({sequence: 8}, batch=1, budget=100) == {}
+
+
+def test_a_draft_model_that_is_the_model_guesses_right() -> None:
+    requests = [replace(PLAIN, request_id=str(n), prompt_ids=tuple(range(n, n + 9))) for n in range(4)]
+    plain, slow = run(None, *requests)
+    draft = FakeRunner(block_count=200)
+    guessed, fast = run(DraftModel(draft, max_num_tokens=16), *requests)
+    assert [sink.ids for sink in guessed] == [sink.ids for sink in plain]
+    assert fast < slow / 2
+    assert draft.most_tokens <= 16
+    for sink in guessed:
+        usage = sink.finished().usage
+        assert usage.drafts_accepted == usage.drafts_proposed > 20
+
+
+class Forgetful(FakeRunner):
+    """Another model: it agrees with the first now and then."""
+
+    def _logits(self, batch: ForwardBatch, row: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+        logits = super()._logits(batch, row)
+        return np.roll(logits, 1) if int(batch.positions[row]) % 3 == 0 else logits
+
+
+@pytest.mark.parametrize("blocks", [6, 14, 200])
+def test_a_draft_model_that_errs_and_lacks_memory_changes_nothing(blocks: int) -> None:
+    requests = [
+        replace(
+            PLAIN, request_id=str(n), prompt_ids=tuple(range(n + 1)), sampling=SamplingParams(temperature=n / 9, seed=n)
+        )
+        for n in range(6)
+    ]
+    plain, _ = run(None, *requests)
+    draft = Forgetful(block_count=blocks)
+    engine = DraftModel(draft, max_num_tokens=16)
+    guessed, _ = run(engine, *requests)
+    assert [sink.ids for sink in guessed] == [sink.ids for sink in plain]
+    assert engine._pool.used_count == 0
+    assert not engine._shadows
+
+
+def test_a_draft_artifact_of_another_kind_or_tokenizer_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    from python_llm.engines.paged.openvino_engine import make_proposer
+
+    artifact = Artifact.open(make_echo_artifact(tmp_path / "model", checkpoint))
+    same = make_echo_artifact(tmp_path / "same", checkpoint)
+    file = tmp_path / "other" / "tokenizer.json"
+    shutil.copytree(checkpoint, file.parent)
+    words = json.loads(file.read_text("utf-8"))
+    words["model"]["vocab"]["zzz"] = 511
+    file.write_text(json.dumps(words), "utf-8")
+    other = make_echo_artifact(tmp_path / "others", file.parent)
+    serving = ServingConfig(speculation="draft_model", draft_artifact=str(other))
+    with pytest.raises(CallerMistake, match="with the tokenizer of"):
+        make_proposer(artifact, serving)
+    assert make_proposer(artifact, ServingConfig()) is None
+    assert isinstance(make_proposer(artifact, ServingConfig(speculation="prompt_lookup")), PromptLookup)
+    with pytest.raises(CallerMistake, match="nothing"):
+        make_proposer(artifact, replace(serving, draft_artifact=str(same.parent / "nothing")))
