@@ -108,6 +108,14 @@ class EngineStats:
     preemptions: int = 0
     drafts_proposed: int = 0
     drafts_accepted: int = 0
+    host_blocks: int = 0  # of the KV store, in host memory
+    disk_blocks: int = 0  # of this model and layout
+    store_hits: int = 0  # blocks that a prompt wanted, the pool lacked and host memory had in time
+    store_misses: int = 0  # prompts that wanted a block which neither had
+    store_loads: int = 0  # blocks brought back; hits beyond them would have cost more than computing
+    offloads: int = 0  # blocks that went from the pool to host memory when they were evicted or preempted
+    store_errors: int = 0  # damaged or unreadable files, and refusals of the disk
+    disk_off: int = 0  # 1: the disk refused, and nothing more is written
 
 
 class Engine(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -48,10 +49,13 @@ class ServingConfig:
     max_sequence_len: int = 0  # prompt plus output; 0: the model's context length
     default_timeout_seconds: float = 0.0  # for requests that do not say; 0: none
     exclude_input_in_output: bool = True  # for requests that do not say; false: texts begin with the prompt's
-    kv_cache_bytes: int = 1 << 30
+    kv_cache_bytes: int = 1 << 30  # 0: a share of the memory that is left once the weights are loaded
     kv_cache_precision: KvPrecision = "u8"
     inference_precision: InferencePrecision = "auto"
     prefix_cache: bool = True
+    kv_host_bytes: int = 0  # host memory for KV blocks that the cache had to give up; 0: none
+    kv_disk_bytes: int = 0  # disk for them, in kv_disk_path; they outlive the server; 0: none
+    kv_disk_path: str = ""  # an absolute folder of their own; processes and models may share it
     speculation: Speculation = "off"  # where guesses at the next tokens come from; the text stays the same
     draft_artifact: str = ""  # with draft_model: its artifact, absolute or relative to the model's own
     threads: int = 0  # engine threads; 0: one per core this process may use
@@ -65,13 +69,18 @@ class ServingConfig:
             "max_queue_size",
             "max_num_tokens",
             "default_max_tokens",
-            "kv_cache_bytes",
             "tokenizer_instances",
             "detokenizer_instances",
         ):
             _at_least(name, getattr(self, name), 1)
         for name in ("max_sequence_len", "threads", "default_timeout_seconds", "max_itl_ms", "ageing_seconds"):
             _at_least(name, getattr(self, name), 0)
+        for name in ("kv_cache_bytes", "kv_host_bytes", "kv_disk_bytes"):
+            _at_least(name, getattr(self, name), 0)
+        if (self.kv_disk_bytes or self.kv_disk_path) and not os.path.isabs(self.kv_disk_path):
+            raise ValueError(
+                f"kv_disk_path '{self.kv_disk_path}': it must be an absolute folder where kv_disk_bytes is set."
+            )
         if not 0.0 < self.delivery_share <= 1.0:
             raise ValueError(f"delivery_share {self.delivery_share}: it must be above 0 and at most 1.")
         if (self.speculation == "draft_model") != bool(self.draft_artifact):

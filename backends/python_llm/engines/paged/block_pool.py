@@ -6,13 +6,15 @@ Law (property-tested): free + referenced = total, and no block is both.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 __all__ = ["BlockPool"]
 
 
 class BlockPool:
-    """Block ids 0 to ``total`` - 1. Free blocks are reused in the order in which they were released."""
+    """Block ids 0 to ``total`` - 1. Free blocks are reused in the order of their last use, those without a known
+    prefix first. ``forgetting`` is told of each known block just before it is reused.
+    """
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -20,6 +22,7 @@ class BlockPool:
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(total))
         self._hash_of: dict[int, bytes] = {}
         self._block_of: dict[bytes, int] = {}
+        self.forgetting: Callable[[int, bytes], None] = lambda block, digest: None
 
     @property
     def free_count(self) -> int:
@@ -35,14 +38,15 @@ class BlockPool:
         return len(self._block_of)
 
     def allocate(self) -> int:
-        """Take the block that has been free longest; its old content is forgotten. IndexError when none is free."""
+        """Take the free block that is worth least; its old content is forgotten. IndexError when none is free."""
         if not self._free:
             raise IndexError("no free KV block")
-        block, _ = self._free.popitem(last=False)
+        block = next(iter(self._free))
+        if block in self._hash_of:
+            self.forgetting(block, self._hash_of[block])
+            del self._block_of[self._hash_of.pop(block)]
+        del self._free[block]
         self._references[block] = 1
-        forgotten = self._hash_of.pop(block, None)
-        if forgotten is not None:
-            del self._block_of[forgotten]
         return block
 
     def share(self, block: int) -> None:
@@ -58,6 +62,8 @@ class BlockPool:
             self._references[block] -= 1
             if self._references[block] == 0:
                 self._free[block] = None
+                if block not in self._hash_of:
+                    self._free.move_to_end(block, last=False)
 
     def is_free(self, block: int) -> bool:
         return block in self._free

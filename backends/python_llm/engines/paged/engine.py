@@ -6,14 +6,17 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from python_llm.engine import Capabilities, EngineLimits, EngineStats, Failed, GenerateRequest, Sink
+from python_llm.engine import EngineLimits, EngineStats, Failed, GenerateRequest, Sink
 from python_llm.engines.paged import refusals
+from python_llm.engines.paged.abilities import abilities
 from python_llm.engines.paged.block_pool import BlockPool
 from python_llm.engines.paged.ending import Ending
 from python_llm.engines.paged.guide_queue import GuideQueue
+from python_llm.engines.paged.kv_store import open_store
 from python_llm.engines.paged.prefix_cache import PrefixCache
 from python_llm.engines.paged.runner import ModelRunner
 from python_llm.engines.paged.scheduler import Scheduler
@@ -30,11 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["PagedEngine"]
 
 _log = logging.getLogger(__name__)
-_SAMPLING = (
-    *("temperature", "top_k", "top_p", "min_p", "seed", "repetition_penalty", "presence_penalty"),
-    *("frequency_penalty", "no_repeat_ngram_size", "logit_bias", "bad_words"),
-)
-_MAX_BEAM_WIDTH = 16
 
 
 class PagedEngine:
@@ -48,11 +46,14 @@ class PagedEngine:
         context_length: int,
         grammar: GrammarCompiler | None = None,
         speculation: Speculation | None = None,
+        identity: Mapping[str, Any] | None = None,
     ) -> None:
-        """``grammar`` None: requests with a guide are not among the engine's abilities."""
+        """``grammar`` None: requests with a guide are not among the engine's abilities. ``identity``: see kv_store."""
         self._runner = runner
+        self._wake = threading.Condition()  # guards the six at the end
         self._pool = BlockPool(runner.block_count)
-        self._cache = PrefixCache(self._pool, runner.block_size, enabled=serving.prefix_cache)
+        self._store = open_store(runner, self._pool, serving, identity or {}, self._look_again)
+        self._cache = PrefixCache(self._pool, runner.block_size, enabled=serving.prefix_cache, store=self._store)
         self._scheduler = Scheduler(
             self._pool,
             self._cache,
@@ -72,19 +73,9 @@ class PagedEngine:
             max_running=serving.max_running,
             cache_tokens=runner.block_count * runner.block_size,
         )
-        self.capabilities = Capabilities(
-            sampling=frozenset(_SAMPLING),
-            priorities=True,
-            resume=True,
-            log_probs=True,
-            sequences=True,
-            max_beam_width=min(_MAX_BEAM_WIDTH, serving.max_running),
-            guides=self._guides.kinds,
-            cache_salt=True,
-        )
+        self.capabilities = abilities(serving.max_running, self._guides.kinds)
         self._steps = 0
         self._arrivals = count()
-        self._wake = threading.Condition()  # guards the six below
         self._unfinished = 0  # requests
         self._arrived: deque[Sequence] = deque()
         self._compiling: set[Sequence] = set()
@@ -130,6 +121,7 @@ class PagedEngine:
             preemptions=self._scheduler.preemptions,
             drafts_proposed=self._scheduler.speculation.proposed,
             drafts_accepted=self._scheduler.speculation.accepted,
+            **self._store.figures(),
         )
 
     def healthy(self) -> bool:
@@ -148,6 +140,7 @@ class PagedEngine:
             self._closed = True
             self._wake.notify_all()
         self._thread.join()
+        self._store.close()
         self._guides.close()
 
     def _never_fits(self, request: GenerateRequest) -> InvalidRequest | None:
@@ -176,7 +169,13 @@ class PagedEngine:
         return self._unfinished == 0
 
     def _has_work(self) -> bool:
-        return bool(self._arrived or self._scheduler.running or self._scheduler.waiting)
+        waiting = self._scheduler.waiting
+        cancelling = self._cancelled or (self._cancel_all and waiting)
+        return bool(cancelling or self._arrived or self._scheduler.running or waiting.first())
+
+    def _look_again(self) -> None:
+        with self._wake:
+            self._wake.notify_all()
 
     def _run(self) -> None:
         try:
@@ -191,10 +190,12 @@ class PagedEngine:
     def _collect(self) -> bool:
         """Take arrivals and cancellations; sleep while there is nothing to do. False once closed."""
         with self._wake:
-            self._wake.wait_for(lambda: self._closed or self._cancelled or self._has_work())
+            store = self._store
+            self._wake.wait_for(lambda: self._closed or self._has_work() or store.has_idle_work, store.patience())
             if self._closed:
                 return False
             while self._arrived:
+                self._cache.read_ahead(self._arrived[0])
                 self._scheduler.add(self._arrived.popleft())
             cancelled, self._cancelled = self._cancelled, set()
             everybody = self._cancel_all
@@ -214,6 +215,8 @@ class PagedEngine:
             if plan:
                 self._step.run(plan)
                 self._steps += 1
+            else:
+                self._store.work_idly()
         except Exception as error:
             _log.exception("a step failed")
             failure = EngineFailure("engine_failed", f"engine: a step failed: {error!r}; the request was lost.")

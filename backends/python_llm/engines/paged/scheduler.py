@@ -49,7 +49,8 @@ class Scheduler:
         self._shares = TenantShares()
         self.speculation = speculation or Speculation(None)
         self.goal = ItlGoal(max_itl_seconds, max_num_tokens)
-        self.waiting = WaitingQueue(self._shares, ageing_seconds=ageing_seconds, clock=clock)
+        ready = cache.store.is_ready
+        self.waiting = WaitingQueue(self._shares, ageing_seconds=ageing_seconds, clock=clock, ready=ready)
         self.running: list[Sequence] = []  # sorted by rank
         self.preemptions = 0
         self._copies: list[tuple[int, int]] = []
@@ -87,7 +88,8 @@ class Scheduler:
         self._give_back(sequence)
 
     def schedule(self) -> list[Slice]:
-        """The next step's slices, blocks allocated; empty only when nothing waits or runs."""
+        """The next step's slices, blocks allocated; empty only when nothing runs or waits that is ready."""
+        self._copies.clear()  # of a plan that came to nothing
         self._admit()
         plan = self._plan()
         while not plan and self.running:
@@ -162,6 +164,7 @@ class Scheduler:
             self.waiting.admit(sequence)
             self._cache.adopt(sequence, found)
             bisect.insort(self.running, sequence, key=_rank)
+            self._cache.load(sequence)
 
     def _fits(self, sequence: Sequence, found: list[int]) -> bool:
         """``found`` are known blocks of its beginning. Alone, everything fits that was let in."""

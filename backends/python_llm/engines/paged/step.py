@@ -56,7 +56,9 @@ class Step:
 
     def _learn(self, plan: list[Slice], seconds: float) -> None:
         tokens = sum(part.count for part in plan)
-        self.scheduler.goal.learn(sum(part.sequence.first_token_ns > 0 for part in plan), tokens, seconds)
+        decoding = sum(part.sequence.first_token_ns > 0 for part in plan)
+        self.scheduler.goal.learn(decoding, tokens, seconds)
+        self.cache.store.computed(sum(part.count for part in plan if part.count > 1), tokens, seconds)
         self.scheduler.speculation.learn_step(tokens, seconds)
 
     def _advance(self, part: Slice, rows: Floats) -> None:

@@ -57,12 +57,21 @@ class TenantShares:
 
 
 class WaitingQueue:
-    """Waiting sequences; used by the engine's thread alone. ``ageing_seconds`` 0: priorities do not age."""
+    """Waiting sequences; used by the engine's thread alone. ``ageing_seconds`` 0: priorities do not age.
+
+    Who is not ``ready`` is passed over.
+    """
 
     def __init__(
-        self, shares: TenantShares, *, ageing_seconds: float = 0.0, clock: Callable[[], float] = time.monotonic
+        self,
+        shares: TenantShares,
+        *,
+        ageing_seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        ready: Callable[[Sequence], bool] = lambda sequence: True,
     ) -> None:
         self._shares = shares
+        self._ready = ready
         self._ageing_seconds = ageing_seconds
         self._clock = clock
         self._since: dict[Sequence, float] = {}
@@ -88,9 +97,9 @@ class WaitingQueue:
         del self._since[sequence]
 
     def first(self) -> Sequence | None:
-        """Who is admitted next; None when nobody waits."""
+        """Who is admitted next; None when nobody waits that is ready."""
         now = self._clock()
-        return min(self._since, key=lambda sequence: self._order(sequence, now), default=None)
+        return min(filter(self._ready, self._since), key=lambda sequence: self._order(sequence, now), default=None)
 
     def _order(self, sequence: Sequence, now: float) -> tuple[int, int, int, int]:
         served = self._shares.served(sequence.request.tenant)

@@ -1,4 +1,5 @@
-"""The pool's law: free plus referenced is total, no block is both, and the longest free block is reused first."""
+"""The pool's laws: free plus referenced is total, no block is both; blocks that nobody can find are reused first, then
+those whose last use is longest ago; and what is forgotten is told before it is gone."""
 
 from __future__ import annotations
 
@@ -14,20 +15,28 @@ TOTAL = 6
 
 
 class PoolMachine(RuleBasedStateMachine):
-    """Random operations beside a plain model of references, release order and contents."""
+    """Random operations beside a plain model of references, order of last use and contents."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pool = BlockPool(TOTAL)
         self.references: Counter[int] = Counter()
-        self.free = list(range(TOTAL))  # longest free first
+        self.free = list(range(TOTAL))  # worth least first
         self.known: dict[bytes, int] = {}
+        self.forgotten: list[tuple[int, bytes]] = []
+        self.pool.forgetting = self.forget
+
+    def forget(self, block: int, digest: bytes) -> None:
+        assert self.pool.find(digest) == block  # it is all still there
+        self.forgotten.append((block, digest))
 
     @precondition(lambda self: self.free)
     @rule()
     def allocate(self) -> None:
+        self.forgotten.clear()
         block = self.pool.allocate()
         assert block == self.free.pop(0)
+        assert self.forgotten == [(b, digest) for digest, b in self.known.items() if b == block]
         self.references[block] = 1
         self.known = {digest: b for digest, b in self.known.items() if b != block}
 
@@ -57,7 +66,7 @@ class PoolMachine(RuleBasedStateMachine):
         for block in blocks:
             self.references[block] -= 1
             if not self.references[block]:
-                self.free.append(block)
+                self.free.insert(len(self.free) if block in self.known.values() else 0, block)
 
     @precondition(lambda self: +self.references)
     @rule(data=st.data(), digest=st.binary(min_size=1, max_size=1))
