@@ -14,6 +14,7 @@ from python_llm.admission_stops import read_end_ids, read_stop_ids, read_stop_wo
 from python_llm.bounds import short_text, whole
 from python_llm.engine import Capabilities, EngineLimits, GenerateRequest
 from python_llm.errors import InvalidRequest
+from python_llm.memory_bound import MemoryBound
 from python_llm.outputs import UNASKED_OUTPUTS, chosen_outputs
 from python_llm.prompt import PromptReader
 from python_llm.settings import ServingConfig
@@ -47,7 +48,7 @@ class Admitted:
 
 
 class Admission:
-    """Turns input values into an Admitted request, or raises InvalidRequest or Unsupported."""
+    """Turns input values into an Admitted request, or raises InvalidRequest, Unsupported, or Unavailable (memory)."""
 
     def __init__(
         self,
@@ -62,9 +63,11 @@ class Admission:
         self._limits = limits
         self._capabilities = capabilities
         self._serving = serving
+        self._memory = MemoryBound(serving.memory_bytes)
         self._end_ids = frozenset(i for i in end_ids if i < limits.vocab_size)  # others never come
 
     def admit(self, values: Mapping[str, Any], request_id: str) -> Admitted:
+        self._memory.check()
         refuse_what_the_engine_lacks(values, self._capabilities)
         request = self._request(values, request_id)
         excludes = values.get("exclude_input_in_output", self._serving.exclude_input_in_output)

@@ -81,6 +81,12 @@ class Unavailable(ServeError):
     code = "UNAVAILABLE"
     http_status = 503
 
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which to ask again, where the text says so ("retry after 1.2 s")."""
+        said = _RETRY_AFTER.search(self.text)
+        return float(said["seconds"]) if said else None
+
 
 class RequestCancelled(ServeError):
     """The request ended because its caller left or asked for it to stop."""
@@ -112,6 +118,7 @@ _BY_CODE: dict[str, type[ServeError]] = {
     kind.code: kind for kind in (InvalidRequest, NotFound, Unavailable, RequestCancelled, Unsupported, EngineFailure)
 }
 _HEAD = re.compile(rf"\[(?P<code>{'|'.join(_BY_CODE)}) (?P<reason>[a-z0-9_]+)\] (?P<text>.*)", re.DOTALL)
+_RETRY_AFTER = re.compile(r"\bretry after (?P<seconds>\d+(?:\.\d+)?) s\b")
 
 
 def parse_error(message: str) -> ServeError | None:

@@ -21,6 +21,7 @@ from python_llm.admission import Admission
 from python_llm.delivery import Delivery
 from python_llm.engine import Engine, Event
 from python_llm.errors import EngineFailure, InvalidRequest, NotFound, ServeError, Unavailable
+from python_llm.service_rate import ServiceRate
 from python_llm.session import Reply, Session
 from python_llm.settings import ServingConfig
 from python_llm.tokenizer import Tokenizer
@@ -45,6 +46,7 @@ class Generator:
         self._sessions: dict[str, Session] = {}
         self._admitting: Counter[str] = Counter()
         self._stopped_early: set[str] = set()
+        self._rate = ServiceRate()
         self._draining = False
         self._closing = threading.Lock()
         self._closed = threading.Event()
@@ -138,7 +140,8 @@ class Generator:
         if not probe and self._is_full():
             raise Unavailable(
                 "queue_full",
-                f"queue: {self._serving.max_queue_size} requests wait (max_queue_size); ask again in about a second.",
+                f"queue: {self._serving.max_queue_size} requests wait (max_queue_size); ask again: retry after "
+                f"{self._rate.retry_after():.1f} s.",
             )
         admitted = self._admission.admit(values, f"{request_id}#{next(self._numbers)}")
         session = Session(request_id, admitted, reply, self._tokenizer.token_bytes, arrival)
@@ -178,6 +181,7 @@ class Generator:
             self._mishap(session, error)
         if session.ended_at_engine:
             self._forget(session)
+            self._rate.ended()
 
     def _cancel_cut_short(self, session: Session) -> None:
         """Sequences that a stop word ended; asked again until the engine has seen it."""

@@ -50,6 +50,7 @@ class ServingConfig:
     default_timeout_seconds: float = 0.0  # for requests that do not say; 0: none
     exclude_input_in_output: bool = True  # for requests that do not say; false: texts begin with the prompt's
     kv_cache_bytes: int = 1 << 30  # 0: a share of the memory that is left once the weights are loaded
+    memory_bytes: int = 0  # held by the generator's process before it refuses requests; 0: what the container has
     kv_cache_precision: KvPrecision = "u8"
     inference_precision: InferencePrecision = "auto"
     prefix_cache: bool = True
@@ -75,7 +76,7 @@ class ServingConfig:
             _at_least(name, getattr(self, name), 1)
         for name in ("max_sequence_len", "threads", "default_timeout_seconds", "max_itl_ms", "ageing_seconds"):
             _at_least(name, getattr(self, name), 0)
-        for name in ("kv_cache_bytes", "kv_host_bytes", "kv_disk_bytes"):
+        for name in ("kv_cache_bytes", "kv_host_bytes", "kv_disk_bytes", "memory_bytes"):
             _at_least(name, getattr(self, name), 0)
         if (self.kv_disk_bytes or self.kv_disk_path) and not os.path.isabs(self.kv_disk_path):
             raise ValueError(
