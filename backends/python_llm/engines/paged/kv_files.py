@@ -13,13 +13,13 @@ from __future__ import annotations
 import logging
 import os
 import re
+import secrets
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import count
 from pathlib import Path
 
 __all__ = ["KvFiles"]
@@ -30,7 +30,7 @@ _HEADER = struct.Struct("<8s32s16sQ")
 _CHECKSUM_BYTES = 32
 _BEGIN = _HEADER.size + _CHECKSUM_BYTES  # of the content
 _KEY_FOLDER = re.compile(r"[0-9a-f]{64}")
-_SCRATCH = re.compile(r"\.[0-9]+-[0-9]+\.part")
+_SCRATCH = re.compile(r"\.[0-9a-f]{16}\.part")
 _SCRATCH_SECONDS = 60.0  # a write takes milliseconds: an older scratch file is a dead process's
 _NAME = re.compile(r"[0-9a-f]{32}\.kv")
 _ROOM = 15 / 16  # of the cap is kept when the cap was passed, so that not every write has to look for the oldest
@@ -62,7 +62,6 @@ class KvFiles:
         self._key = key
         self._cap = cap
         self._clock = clock
-        self._numbers = count()
         self._known: dict[bytes, None] = {}
         self._total = 0  # bytes of block files, as last seen and with what was written since
         self._unseen = 0  # bytes written since the last look
@@ -135,7 +134,7 @@ class KvFiles:
 
     def _write(self, path: Path, parts: Sequence[Buffer]) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        scratch = path.parent / f".{os.getpid()}-{next(self._numbers)}.part"
+        scratch = path.parent / f".{secrets.token_hex(8)}.part"  # containers that share the folder share process ids
         try:
             with open(scratch, "xb", opener=_private) as stream:
                 for part in parts:

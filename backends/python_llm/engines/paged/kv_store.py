@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["KvStore", "open_store"]
 
 _log = logging.getLogger(__name__)
-_STAGING_BYTES = 256 << 20  # of host memory, where only a disk tier was asked for
+_STAGING_BYTES = 256 << 20  # of host memory for blocks on their way, where only a disk tier was asked for
 _CLOSE_SECONDS = 5.0  # for writing what only the pool has
 
 
@@ -58,7 +58,7 @@ class KvStore(NoStore):
         self._pool = pool
         self._clock = clock
         self._layout = BlockLayout.of(runner.export_blocks([0]))
-        cap = max(serving.kv_host_bytes, _STAGING_BYTES if serving.kv_disk_bytes else 0)
+        cap = serving.kv_host_bytes or _STAGING_BYTES
         self._host = HostBlocks(cap)
         self._most_read = cap // self._layout.nbytes // 2  # blocks of one prompt; more would push each other out
         self._disk = self._open_disk(serving, identity, woken) if serving.kv_disk_bytes else None

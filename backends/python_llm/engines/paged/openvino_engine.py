@@ -28,7 +28,17 @@ def load(artifact: Artifact, serving: ServingConfig) -> PagedEngine:
     runner = _runner(artifact, serving)
     grammar = GrammarCompiler(artifact.path / "tokenizer.json", runner.vocab_size, facts.end_token_ids)
     speculation = Speculation(make_proposer(artifact, serving))
-    return PagedEngine(runner, serving, context_length=facts.context_length, grammar=grammar, speculation=speculation)
+    weights = {
+        name: record.sha256 for name, record in artifact.manifest.files.items() if name.endswith((".xml", ".bin"))
+    }
+    return PagedEngine(
+        runner,
+        serving,
+        context_length=facts.context_length,
+        grammar=grammar,
+        speculation=speculation,
+        identity={**runner.identity, "weights": weights, "quantisation": dict(artifact.manifest.quantisation)},
+    )
 
 
 def load_scorer(artifact: Artifact, serving: ServingConfig) -> PagedScorer:
@@ -59,4 +69,5 @@ def _vocabulary(artifact: Artifact) -> dict[str, int]:
 
 def _runner(artifact: Artifact, serving: ServingConfig) -> OpenVinoRunner:
     quantised = artifact.manifest.quantisation.get("weights") in ("int8", "int4")
-    return OpenVinoRunner(artifact.path / "openvino_model.xml", serving, quantised=quantised)
+    context = artifact.manifest.model.context_length
+    return OpenVinoRunner(artifact.path / "openvino_model.xml", serving, quantised=quantised, context_length=context)

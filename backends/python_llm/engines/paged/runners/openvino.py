@@ -7,8 +7,6 @@ blocks. The layout of a block depends on plugin, precision and device; only ``bl
 from __future__ import annotations
 
 import functools
-import logging
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,30 +16,33 @@ import numpy.typing as npt
 import openvino as ov
 from openvino._offline_transformations import paged_attention_transformation
 
+from python_llm.engines.paged.kv_budget import block_count
 from python_llm.engines.paged.runner import ForwardBatch
 from python_llm.engines.paged.runners.openvino_graph import gather_before_head
-from python_llm.errors import CallerMistake
+from python_llm.engines.paged.runners.openvino_options import identity, properties
 from python_llm.settings import ServingConfig
 
 __all__ = ["OpenVinoRunner"]
-
-_log = logging.getLogger(__name__)
 
 
 class OpenVinoRunner:
     """A compiled IR and its KV blocks; ``forward`` releases the GIL while the model runs."""
 
-    def __init__(self, model_xml: Path, serving: ServingConfig, *, quantised: bool = False) -> None:
-        """Read, transform and compile; allocate as many blocks as ``kv_cache_bytes`` holds (touched when used).
+    def __init__(
+        self, model_xml: Path, serving: ServingConfig, *, quantised: bool = False, context_length: int = 1 << 20
+    ) -> None:
+        """Read, transform and compile; allocate as many blocks as ``kv_cache_bytes`` says (touched when used).
 
         Raises:
-            CallerMistake: the budget holds no block.
+            CallerMistake: the budget holds no two blocks.
         """
         core = _core()
         model = core.read_model(model_xml)
         paged_attention_transformation(model)
         gather_before_head(model)
-        compiled = core.compile_model(model, "CPU", _properties(serving, quantised))
+        told = properties(serving, quantised)
+        self.identity = identity(core, told)
+        compiled = core.compile_model(model, "CPU", told)
         self._request = compiled.create_infer_request()
         self._names = {name for port in compiled.inputs for name in port.get_names()}
         caches = [port for port in compiled.inputs if "_cache." in port.get_any_name()]
@@ -49,14 +50,10 @@ class OpenVinoRunner:
         self.block_size = value_shape[2].get_length()
         self.vocab_size = compiled.output(0).get_partial_shape()[-1].get_length()
         block_bytes = sum(_block_bytes(port) for port in caches)
-        self.block_count = serving.kv_cache_bytes // block_bytes
-        if self.block_count < 2:
-            raise CallerMistake(
-                f"kv_cache_bytes {serving.kv_cache_bytes}: one block takes {block_bytes} bytes; "
-                f"give it at least {2 * block_bytes}."
-            )
+        self.block_count = block_count(
+            serving, block_bytes=block_bytes, block_size=self.block_size, context_length=context_length
+        )
         self._caches = {port.get_any_name(): self._allocate(port) for port in caches}
-        _log.info("%d KV blocks of %d tokens, %d bytes each", self.block_count, self.block_size, block_bytes)
 
     def forward(self, batch: ForwardBatch) -> npt.NDArray[np.float32]:
         wanted = batch.wanted if len(batch.wanted) else np.zeros(1, np.int64)  # the head wants at least one row
@@ -99,22 +96,6 @@ def _core() -> ov.Core:
     leaves a stack that is freed: the next handled signal kills the process.
     """
     return ov.Core()
-
-
-def _properties(serving: ServingConfig, quantised: bool) -> dict[str, Any]:
-    properties: dict[str, Any] = {
-        "INFERENCE_NUM_THREADS": serving.threads or len(os.sched_getaffinity(0)),
-        "KV_CACHE_PRECISION": serving.kv_cache_precision,
-        "PERFORMANCE_HINT": "LATENCY",
-    }
-    # A plugin on a CPU with bf16 would choose it: quantised matrices gain nothing from it while logits lose all but 8
-    # bits, and bf16 attention takes no f16 or f32 cache. Unquantised weights keep the plugin's choice.
-    exact = serving.inference_precision == "f32"
-    if exact or quantised or serving.kv_cache_precision != "u8":
-        properties["INFERENCE_PRECISION_HINT"] = "f32"
-    if exact:
-        properties["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
-    return properties
 
 
 def _block_bytes(port: Any) -> int:
