@@ -9,8 +9,10 @@ from types import TracebackType
 
 from python_llm.contract import ENSEMBLE, GENERATOR, generator_model
 from python_llm.errors import InvalidRequest, ServeError
-from triton_llm_client.params import GenerateParams, Prompt, prompt_tensors
-from triton_llm_client.results import Chunk, Collector, Completion
+from triton_llm_client.chunks import Chunk
+from triton_llm_client.params import GenerateParams
+from triton_llm_client.prompts import Prompt, prompt_tensors
+from triton_llm_client.results import Collector, Completion
 from triton_llm_client.transport import DEFAULT_GRPC_PORT, Call, Transport, open_transport
 
 __all__ = ["DEFAULT_MODEL", "DEFAULT_URL", "AsyncClient", "new_request_id"]
@@ -76,7 +78,7 @@ class AsyncClient:
         request_id: str | None = None,
         on_chunk: Callable[[Chunk], object] | None = None,
     ) -> Completion:
-        """Return the whole answer (of sequence 0).
+        """Return the whole answer; of several sequences see Completion.choices.
 
         With ``on_chunk`` the answer is streamed and each chunk is passed on as it comes; without it the server
         sends one response. Cancelling the task, or an exception out of ``on_chunk``, cancels the request.

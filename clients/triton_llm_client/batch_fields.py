@@ -7,7 +7,8 @@ from dataclasses import fields
 from typing import Any
 
 from python_llm.errors import InvalidRequest
-from triton_llm_client.params import GenerateParams, Prompt
+from triton_llm_client.params import JSON_FIELDS, GenerateParams
+from triton_llm_client.prompts import Prompt
 
 __all__ = ["params_of_fields", "prompt_of_fields", "text_field"]
 
@@ -57,6 +58,8 @@ def text_field(record: Mapping[str, Any], name: str) -> str | None:
 
 
 def _value(name: str, value: Any) -> Any:
+    if name in JSON_FIELDS and isinstance(value, dict):
+        return value
     if isinstance(value, (str, bool, int, float)) or _is_list_of(value, (str, bool, int, float)):
         return value
     raise InvalidRequest("wrong_type", f"{name}: {_kind(value)}; it must be a value or a list of values.")

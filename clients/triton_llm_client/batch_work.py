@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from triton_llm_client.params import GenerateParams, Prompt
+from triton_llm_client.params import GenerateParams
+from triton_llm_client.prompts import Prompt
 
 __all__ = ["Work"]
 

@@ -11,9 +11,10 @@ import contextlib
 import sys
 
 from python_llm.errors import ServeError, Unavailable
-from triton_llm_client.cli_options import add_sampling_arguments, add_server_arguments, client_of, params_of
+from triton_llm_client.cli_options import add_server_arguments, client_of
 from triton_llm_client.client import Client
 from triton_llm_client.conversation import Conversation
+from triton_llm_client.param_options import add_sampling_arguments, params_of
 from triton_llm_client.params import GenerateParams
 
 __all__ = ["Chat", "add_arguments", "run"]

@@ -7,10 +7,9 @@ import os
 
 from triton_llm_client.aio import DEFAULT_MODEL
 from triton_llm_client.client import Client
-from triton_llm_client.params import GenerateParams
 from triton_llm_client.transport import DEFAULT_GRPC_PORT, DEFAULT_HTTP_PORT
 
-__all__ = ["add_sampling_arguments", "add_server_arguments", "client_of", "params_of", "url_of"]
+__all__ = ["add_server_arguments", "client_of", "url_of"]
 
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
@@ -27,16 +26,6 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--http", action="store_true", help="use HTTP where the URL does not say (default: gRPC)")
 
 
-def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("generation (absent: the server's defaults)")
-    group.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to generate")
-    group.add_argument("--temperature", type=float, metavar="T", help="0 is greedy")
-    group.add_argument("--top-p", type=float, metavar="P", help="sample among the likeliest tokens of this mass")
-    group.add_argument("--top-k", type=int, metavar="K", help="sample among the K likeliest tokens")
-    group.add_argument("--seed", type=int, metavar="N", help="seed of the sampling noise")
-    group.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end at this text; repeatable")
-
-
 def client_of(args: argparse.Namespace) -> Client:
     return Client(url_of(args), model=args.model, ensemble=args.ensemble)
 
@@ -45,17 +34,6 @@ def url_of(args: argparse.Namespace) -> str:
     """The URL the options name; ``--http`` gives an address without a scheme the scheme http."""
     address = args.url or _default_address(args.http)
     return f"http://{address}" if args.http and "://" not in address else address
-
-
-def params_of(args: argparse.Namespace) -> GenerateParams:
-    return GenerateParams(
-        max_tokens=args.max_tokens,
-        temperature=args.temperature,
-        top_p=args.top_p,
-        top_k=args.top_k,
-        seed=args.seed,
-        stop_words=tuple(args.stop),
-    )
 
 
 def _default_address(http: bool) -> str:

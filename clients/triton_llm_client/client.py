@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 from python_llm.errors import InvalidRequest, RequestCancelled
 from triton_llm_client.aio import DEFAULT_MODEL, DEFAULT_URL, AsyncClient
-from triton_llm_client.params import GenerateParams, Prompt
-from triton_llm_client.results import Chunk, Completion
+from triton_llm_client.chunks import Chunk
+from triton_llm_client.params import GenerateParams
+from triton_llm_client.prompts import Prompt
+from triton_llm_client.results import Completion
 from triton_llm_client.transport import Transport
 
 __all__ = ["Client"]

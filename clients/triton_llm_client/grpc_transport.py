@@ -14,8 +14,8 @@ import grpc
 import grpc.aio
 from tritonclient.grpc import service_pb2
 
+from triton_llm_client.chunks import Chunk, chunks_of
 from triton_llm_client.failures import from_grpc, from_message
-from triton_llm_client.results import Chunk
 from triton_llm_client.tensors import checked_inputs, pack, shape_of, unpack
 from triton_llm_client.transport import Call
 
@@ -45,14 +45,15 @@ class GrpcTransport:
         # Errors come as messages in the stream. Triton 2.50 also offers status codes (metadata triton_grpc_error), and
         # dies of it: a segmentation fault within a few refused requests.
         stream = self._stream_infer(request)
-        ended, error = False, None
+        ended, error, first = False, None, call.first_index
         try:
             # Read to the end: a call cancelled in the moment it ends costs Triton its count of requests in flight.
             while (response := await stream.read()) is not grpc.aio.EOF:
                 if response.error_message:
                     error = error or from_message(response.error_message)
                 elif error is None:
-                    yield _chunk(response.infer_response)
+                    for chunk in _chunks(response.infer_response, first):
+                        yield chunk
             ended = True
         except grpc.aio.AioRpcError as failure:
             ended, error = True, from_grpc(self.url, failure.code().name, failure.details() or "")
@@ -102,6 +103,6 @@ class GrpcTransport:
         return request
 
 
-def _chunk(response: Any) -> Chunk:
+def _chunks(response: Any, index: int) -> tuple[Chunk, ...]:
     tensors = zip(response.outputs, response.raw_output_contents, strict=True)
-    return Chunk.of({tensor.name: unpack(tensor.datatype, raw) for tensor, raw in tensors})
+    return chunks_of({tensor.name: unpack(tensor.datatype, raw) for tensor, raw in tensors}, index)

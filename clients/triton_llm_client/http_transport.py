@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 import httpx
 
 from python_llm.errors import CallerMistake
+from triton_llm_client.chunks import Chunk, chunks_of
 from triton_llm_client.failures import ServerUnreachable, from_http, from_message
-from triton_llm_client.results import Chunk
 from triton_llm_client.sse import SseParser
 from triton_llm_client.tensors import checked_inputs, json_fields
 from triton_llm_client.transport import Call
@@ -41,12 +42,14 @@ class HttpTransport:
                 if response.status_code != 200:
                     raise from_http(response.status_code, _message(await response.aread()))
                 if not call.stream:
-                    yield _chunk(json.loads(await response.aread()))
+                    for chunk in _chunks(json.loads(await response.aread()), call.first_index):
+                        yield chunk
                     return
                 events = SseParser()
                 async for piece in response.aiter_bytes():
                     for event in events.feed(piece):
-                        yield _chunk(json.loads(event))
+                        for chunk in _chunks(json.loads(event), call.first_index):
+                            yield chunk
         except httpx.TransportError as error:
             raise ServerUnreachable(self.url, str(error) or type(error).__name__) from error
 
@@ -69,16 +72,28 @@ _NO_TENSORS = frozenset(
 
 def _body(call: Call) -> bytes:
     fields = json_fields(checked_inputs(call.contract, call.inputs()))
+    _pack_stop_ids(fields)
     if call.request_id:
         fields["id"] = call.request_id
     return json.dumps(fields, ensure_ascii=False).encode()
 
 
-def _chunk(fields: dict[str, Any]) -> Chunk:
+def _pack_stop_ids(fields: dict[str, Any]) -> None:
+    """Triton's generate routes take no list of several numbers (see `failures`): these ids travel in vLLM's object."""
+    if len(fields.get("stop_token_ids", ())) > 1:
+        said = fields.get("sampling_parameters") or "{}"
+        with suppress(ValueError):  # what is no JSON is refused by the server, in its words
+            parsed = json.loads(said)
+            if isinstance(parsed, dict) and "stop_token_ids" not in parsed:
+                parsed["stop_token_ids"] = fields.pop("stop_token_ids")
+                fields["sampling_parameters"] = json.dumps(parsed, ensure_ascii=False)
+
+
+def _chunks(fields: dict[str, Any], index: int) -> tuple[Chunk, ...]:
     if "error" in fields:
         raise from_message(str(fields["error"]))
     tensors = ((name, value) for name, value in fields.items() if name not in _NO_TENSORS)
-    return Chunk.of({name: tuple(value) if isinstance(value, list) else (value,) for name, value in tensors})
+    return chunks_of({name: tuple(value) if isinstance(value, list) else (value,) for name, value in tensors}, index)
 
 
 def _message(body: bytes) -> str:

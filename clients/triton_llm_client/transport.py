@@ -8,8 +8,8 @@ from typing import Protocol
 
 from python_llm.contract import GENERATOR, RoleContract
 from python_llm.errors import CallerMistake
+from triton_llm_client.chunks import Chunk
 from triton_llm_client.params import Tensors
-from triton_llm_client.results import Chunk
 
 __all__ = ["DEFAULT_GRPC_PORT", "DEFAULT_HTTP_PORT", "Call", "Transport", "open_transport"]
 
@@ -30,6 +30,11 @@ class Call:
     def inputs(self) -> Tensors:
         """The tensors with the stream flag, where the request generates at all."""
         return {**self.tensors, "stream": (True,)} if self.stream else self.tensors
+
+    @property
+    def first_index(self) -> int:
+        """Which sequence a response belongs to that does not say so: a resumed one has the index it had."""
+        return int(self.tensors.get("resume_index", (0,))[0])
 
 
 class Transport(Protocol):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from python_llm.tokenizer import Tokenizer
 from server_under_test import ServerUnderTest
 from triton_llm_client import AsyncClient, Completion, GenerateParams
-from triton_llm_client.params import Prompt
+from triton_llm_client.prompts import Prompt
 
 MODELS = ("bytes", "pieces")
 ids_of_any_token = st.lists(st.integers(0, 10**6), min_size=1, max_size=24)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import struct
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from python_llm.contract import DTYPES, GENERATOR, Tensor
 from python_llm.errors import InvalidRequest
-from triton_llm_client.params import GenerateParams, prompt_tensors
 from triton_llm_client.tensors import checked_inputs, json_fields, pack, shape_of, unpack
 
 EXAMPLES: dict[str, Any] = {
@@ -47,11 +45,6 @@ def test_every_dtype_of_the_contract_can_be_read() -> None:
     for dtype in DTYPES:
         assert unpack(dtype, b"") == ()
         assert unpack(dtype, pack(dtype, [EXAMPLES[dtype]] * 2)) == (EXAMPLES[dtype],) * 2
-
-
-def test_every_parameter_is_an_input_of_the_contract() -> None:
-    names = {field.name for field in fields(GenerateParams)} - {"more"}
-    assert names <= {row.name for row in GENERATOR.inputs}
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
@@ -93,33 +86,3 @@ def test_what_no_tensor_can_hold_is_refused_before_it_is_sent(name: str, value: 
 def test_one_value_where_the_row_takes_one() -> None:
     with pytest.raises(InvalidRequest, match="exactly one"):
         checked_inputs(GENERATOR, {"max_tokens": (1, 2)})
-
-
-def test_only_what_is_set_is_sent() -> None:
-    assert GenerateParams().tensors() == {}
-    assert GenerateParams(max_tokens=0, temperature=0.0, ignore_eos=False).tensors() == {
-        "max_tokens": (0,),
-        "temperature": (0.0,),
-        "ignore_eos": (False,),
-    }
-    assert GenerateParams(stop_words=["a", "b"], resume_ids=()).tensors() == {"stop_words": ["a", "b"]}
-
-
-def test_more_takes_any_other_input_by_name() -> None:
-    assert GenerateParams(more={"min_tokens": 2}).tensors() == {"min_tokens": (2,)}
-    with pytest.raises(InvalidRequest, match="did you mean 'max_tokens'"):
-        GenerateParams(more={"max_token": 2})
-    with pytest.raises(InvalidRequest, match="the client sets it"):
-        GenerateParams(more={"stream": True})
-
-
-def test_a_prompt_has_three_forms() -> None:
-    assert prompt_tensors("text") == {"text_input": ("text",)}
-    assert prompt_tensors((1, 2)) == {"input_ids": (1, 2)}
-    assert prompt_tensors([{"role": "user"}]) == {"messages": ('[{"role": "user"}]',)}
-    with pytest.raises(InvalidRequest) as caught:
-        prompt_tensors([])
-    assert caught.value.reason == "empty_prompt"
-    with pytest.raises(InvalidRequest) as caught:
-        prompt_tensors([{"role": object()}])
-    assert caught.value.reason == "invalid_messages"

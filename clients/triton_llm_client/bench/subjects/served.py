@@ -11,9 +11,9 @@ from triton_llm_client.aio import AsyncClient
 from triton_llm_client.bench.load import Answer, Load, Outcome, PromptIds, closed_loop
 from triton_llm_client.bench.server import own_server
 from triton_llm_client.bench.subjects import Setting
+from triton_llm_client.chunks import Chunk
 from triton_llm_client.failures import ServerUnreachable
 from triton_llm_client.params import GenerateParams
-from triton_llm_client.results import Chunk
 
 __all__ = ["ServedSubject", "open_served"]
 
