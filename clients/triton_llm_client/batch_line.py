@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,11 +73,23 @@ def read_lines(path: Path) -> Iterator[Line]:
     """
     try:
         with path.open("rb") as file:
+            first: dict[str, int] = {}  # custom_id -> the line that has it
             for number, raw in enumerate(file, 1):
                 if raw.strip():
-                    yield Line.read(number, raw)
+                    line = Line.read(number, raw)
+                    yield line if line.custom_id is None else _once(line, first.setdefault(line.custom_id, number))
     except OSError as error:
         raise CallerMistake(f"input '{path}': {error.strerror}; it must be a readable file of JSON lines.") from error
+
+
+def _once(line: Line, first: int) -> Line:
+    if line.number == first:
+        return line
+    error = InvalidRequest(
+        "duplicate_custom_id",
+        f"custom_id '{line.custom_id}': line {first} has it already; give each line one of its own.",
+    )
+    return replace(line, work=None, error=error)
 
 
 def _parse(raw: bytes) -> Any:

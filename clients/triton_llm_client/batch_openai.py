@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from python_llm.errors import InvalidRequest, ServeError, Unsupported
-from triton_llm_client.batch_fields import params_of_fields, prompt_of_fields, text_field
+from triton_llm_client.batch_fields import prompt_of_fields, text_field
 from triton_llm_client.batch_work import Work
-from triton_llm_client.results import Completion
+from triton_llm_client.openai_log_probs import chat_log_probs, completion_log_probs
+from triton_llm_client.openai_params import params_of_body
+from triton_llm_client.results import Choice, Completion
 
 if TYPE_CHECKING:
     from triton_llm_client.batch_line import Line
@@ -21,32 +23,6 @@ __all__ = ["OPENAI_KEYS", "OpenAiForm", "openai_form"]
 OPENAI_KEYS = frozenset({"body", "url", "method"})
 _LINE_KEYS = OPENAI_KEYS | {"custom_id"}
 
-# OpenAI's name -> the contract's.
-_RENAMED = {"max_completion_tokens": "max_tokens", "stop": "stop_words"}
-# Fields that change no answer.
-_WITHOUT_EFFECT = frozenset({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"})
-# Fields of which only the values that ask for nothing can be honoured.
-_NOTHING: Mapping[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "best_of": (1,),
-    "stream": (False,),
-    "echo": (False,),
-    "suffix": ("",),
-    "logprobs": (False, 0),
-    "top_logprobs": (0,),
-    "logit_bias": ({},),
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "response_format": ({"type": "text"},),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "functions": ([],),
-    "function_call": ("none",),
-    "parallel_tool_calls": (True, False),
-    "modalities": (["text"],),
-}
-# Of those, the ones that are passed on by their own name; `GenerateParams` knows whether the contract has them.
-_PASSED_ON = frozenset({"frequency_penalty", "presence_penalty"})
 _ERROR_TYPES = {400: "invalid_request_error", 404: "not_found_error", 501: "invalid_request_error"}
 
 
@@ -58,7 +34,7 @@ class OpenAiForm:
     prompt_name: str
     prefix: str
     object: str
-    choice: Callable[[str], dict[str, Any]]
+    choice: Callable[[Choice], dict[str, Any]]
 
     def read(self, record: Any) -> Work:
         for key in sorted(record.keys() - _LINE_KEYS):
@@ -82,28 +58,22 @@ class OpenAiForm:
         prompt = body.get(self.prompt_name)
         if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
             prompt = prompt[0]
-        parameters: dict[str, Any] = {}
-        for name, value in body.items():
-            if name in (self.prompt_name, "model") or name in _WITHOUT_EFFECT or value is None:
-                continue
-            if name in _NOTHING and value in _NOTHING[name]:
-                continue
-            ours = _RENAMED.get(name, name)
-            if ours in parameters:
-                raise InvalidRequest("given_twice", f"{name}: {ours} is given twice; leave one out.")
-            parameters[ours] = _parameter(name, value)
         model = text_field(body, "model") or ""
-        return Work(model, prompt_of_fields({self.prompt_name: prompt}), params_of_fields(parameters))
+        parameters = {name: value for name, value in body.items() if name not in (self.prompt_name, "model")}
+        params = params_of_body(parameters, chat=self.prompt_name == "messages")
+        return Work(model, prompt_of_fields({self.prompt_name: prompt}), params)
 
     def answer(self, line: Line, model: str, completion: Completion) -> dict[str, Any]:
-        finish = {"index": 0, "logprobs": None, "finish_reason": completion.finish_reason}
         prompt_tokens = completion.input_tokens or 0
         body = {
             "id": f"{self.prefix}-{completion.request_id}",
             "object": self.object,
             "created": int(time.time()),
             "model": model,
-            "choices": [{**finish, **self.choice(completion.text)}],
+            "choices": [
+                {"index": choice.index, "finish_reason": choice.finish_reason, **self.choice(choice)}
+                for choice in completion.choices
+            ],
             "usage": {
                 "prompt_tokens": prompt_tokens,
                 "completion_tokens": completion.output_tokens,
@@ -118,17 +88,19 @@ class OpenAiForm:
         return _result(line, error.http_status, "", body, {"code": error.reason, "message": str(error)})
 
 
+def _chat_choice(choice: Choice) -> dict[str, Any]:
+    return {"message": {"role": "assistant", "content": choice.text}, "logprobs": chat_log_probs(choice)}
+
+
+def _completion_choice(choice: Choice) -> dict[str, Any]:
+    return {"text": choice.text, "logprobs": completion_log_probs(choice)}
+
+
 _BY_URL = {
     form.url: form
     for form in (
-        OpenAiForm(
-            "/v1/chat/completions",
-            "messages",
-            "chatcmpl",
-            "chat.completion",
-            lambda text: {"message": {"role": "assistant", "content": text}},
-        ),
-        OpenAiForm("/v1/completions", "prompt", "cmpl", "text_completion", lambda text: {"text": text}),
+        OpenAiForm("/v1/chat/completions", "messages", "chatcmpl", "chat.completion", _chat_choice),
+        OpenAiForm("/v1/completions", "prompt", "cmpl", "text_completion", _completion_choice),
     )
 }
 
@@ -137,12 +109,6 @@ def openai_form(record: Mapping[str, Any]) -> OpenAiForm:
     """The form of the line's url; of chat completions where that is none we know, which `read` then refuses."""
     url = record.get("url")
     return _BY_URL.get(url if isinstance(url, str) else "", _BY_URL["/v1/chat/completions"])
-
-
-def _parameter(name: str, value: Any) -> Any:
-    if name in _NOTHING and name not in _PASSED_ON:
-        raise Unsupported("unsupported_parameter", f"{name} {value!r}: a batch line cannot have it; leave it out.")
-    return value
 
 
 def _result(

@@ -10,6 +10,7 @@ from triton_llm_client.batch_fields import params_of_fields, prompt_of_fields, t
 from triton_llm_client.batch_work import Work
 from triton_llm_client.params import GenerateParams
 from triton_llm_client.results import Completion
+from triton_llm_client.results_json import completion_json
 
 if TYPE_CHECKING:
     from triton_llm_client.batch_line import Line
@@ -39,6 +40,7 @@ class SimpleForm:
             "input_tokens": completion.input_tokens,
             "output_tokens": completion.output_tokens,
             "seed": completion.seed,
+            **_more(completion),
             "error": None,
         }
 
@@ -48,6 +50,15 @@ class SimpleForm:
             "text": None,
             "error": {"code": error.code, "reason": error.reason, "message": error.text},
         }
+
+
+def _more(completion: Completion) -> dict[str, Any]:
+    """What only some lines ask for."""
+    told = completion_json(completion)
+    asked = {name: told[name] for name in ("prompt_log_probs", "prompt_top_log_probs", "metrics") if told[name]}
+    choice = completion.choices[0]
+    plain = len(completion.choices) == 1 and not choice.log_probs and choice.stop_reason is None
+    return asked if plain else {"choices": told["choices"], **asked}
 
 
 def _head(line: Line) -> dict[str, Any]:

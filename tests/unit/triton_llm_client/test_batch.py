@@ -70,7 +70,7 @@ def test_openai_lines_are_answered_in_openais_shape(batch: Callable[..., int], o
     inputs = {request["inputs"].get("max_tokens"): request["inputs"] for request in triton.requests}
     assert (inputs[7]["temperature"], inputs[7]["stop_words"]) == (0.5, "x")
     assert inputs[2]["seed"] == 3
-    assert "presence_penalty" not in inputs[2]
+    assert inputs[2]["presence_penalty"] == 0
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,18 @@ def test_a_simple_line_that_cannot_be_is_an_error_by_name_and_stops_nothing(
 @pytest.mark.parametrize(
     ("line", "reason", "name"),
     [
-        (chat("x", n=2), "unsupported_parameter", "n 2"),
+        (chat("x", best_of=2), "unsupported_parameter", "best_of 2"),
+        (chat("x", echo=True), "unsupported_parameter", "echo True"),
         (chat("x", stream=True), "unsupported_parameter", "stream True"),
         (chat("x", tools=[{"type": "function"}]), "unsupported_parameter", "tools"),
-        (chat("x", response_format={"type": "json_object"}), "unsupported_parameter", "response_format"),
-        (chat("x", logit_bias={"1": 2}), "unsupported_parameter", "logit_bias"),
+        (chat("x", functions=[{"name": "f"}]), "unsupported_parameter", "functions"),
+        (chat("x", response_format={"type": "xml"}), "unsupported_parameter", "response_format"),
+        (chat("x", response_format="json"), "unsupported_parameter", "response_format"),
+        (chat("x", response_format={"type": "json_schema"}), "wrong_type", "response_format.json_schema.schema"),
+        (chat("x", logprobs=2), "wrong_type", "logprobs 2"),
+        (chat("x", logit_bias=[[1]]), "wrong_type", "logit_bias"),
+        (chat("x", n=2, num_return_sequences=2), "given_twice", "num_return_sequences"),
+        (chat("x", stop="a", stop_words=["a"]), "given_twice", "stop_words"),
         (chat("x", prompt="hi"), "unknown_parameter", "prompt"),
         (chat("x", max_tokens=1, max_completion_tokens=1), "given_twice", "max_tokens"),
         (chat("x", temprature=1), "unknown_parameter", "temperature"),

@@ -85,7 +85,7 @@ def test_errors_are_asked_again_in_their_places(
     batch: Callable[..., int], output: Path, triton: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = "error [INTERNAL engine_failed] engine: it broke."
-    lines = ["words a", broken, b"{", chat("four", n=2), "words e"]
+    lines = ["words a", broken, b"{", chat("four", tools=[{}]), "words e"]
     assert batch(lines) == 1
     kept = [output.read_bytes().splitlines()[place] for place in (0, 4)]
     asked = len(triton.requests)
@@ -120,7 +120,7 @@ def test_a_retry_that_ends_early_keeps_what_it_has(
 
 
 def test_errors_of_another_inputs_output_are_not_asked_again(batch: Callable[..., int], output: Path) -> None:
-    assert batch([chat("a", n=2)]) == 2
+    assert batch([chat("a", tools=[{}])]) == 2
     kept = output.read_bytes()
     assert batch([chat("b")], "--retry-errors") == 2
     assert output.read_bytes() == kept
