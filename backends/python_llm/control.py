@@ -68,7 +68,9 @@ class Control:
         threading.Thread(target=retire, name="retire", daemon=True).start()
 
     def _probe(self, reply: Reply) -> None:
-        values = {"input_ids": [0], "max_tokens": 1, "priority": _PROBE_PRIORITY, "ignore_eos": True}
+        values: dict[str, Any] = {"input_ids": [0], "max_tokens": 1, "ignore_eos": True}
+        if self._generator.prioritises:
+            values["priority"] = _PROBE_PRIORITY
         self._generator.submit(values, f"probe-{uuid.uuid4().hex}", _ProbeReply(reply), probe=True)
 
 

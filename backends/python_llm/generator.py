@@ -78,6 +78,11 @@ class Generator:
         session.verdict = session.verdict or "cancelled"
         self._engine.cancel(session.request.request_id)
 
+    @property
+    def prioritises(self) -> bool:
+        """Whether a request may ask for a priority."""
+        return self._engine.capabilities.priorities
+
     def drain(self) -> None:
         """Refuse new requests from now on; those admitted run on."""
         self._draining = True

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from python_llm.records import RecordError, read_record
 
@@ -63,6 +64,7 @@ class ServingConfig:
     tokenizer_instances: int = 1  # processes of the ensemble's first and last step
     detokenizer_instances: int = 1
     delivery_share: float = 0.025  # of a core, for sending; beyond it a response carries several tokens; 1: never
+    engine_options: Mapping[str, Any] = field(default_factory=dict)  # by the engine library's own names, checked there
 
     def __post_init__(self) -> None:
         for name in (
