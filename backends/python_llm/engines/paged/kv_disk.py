@@ -66,12 +66,12 @@ class KvDisk:
 
     @property
     def has_room(self) -> bool:
-        return self.writable and len(self._writes) < _QUEUED_WRITES
+        return self.writable and not self._closed and len(self._writes) < _QUEUED_WRITES
 
     def write(self, digest: bytes, content: Content) -> bool:
         """Store the block some time, unless the queue is full."""
         with self._work:
-            if not self.has_room or self._closed:
+            if not self.has_room:
                 return False
             self._writes.append((digest, content))
             self._work.notify_all()
@@ -80,7 +80,7 @@ class KvDisk:
     def wait_for_room(self, deadline: float) -> bool:
         """Whether another block can be written, by ``deadline`` of the clock."""
         with self._work:
-            self._work.wait_for(lambda: self.has_room or not self.writable, max(0.0, deadline - self._clock()))
+            self._work.wait_for(self._answers, max(0.0, deadline - self._clock()))
             return self.has_room
 
     def read(self, job: ReadJob) -> None:
@@ -107,6 +107,10 @@ class KvDisk:
             self._work.notify_all()
         self._thread.join(max(0.1, deadline - self._clock()))  # a disk that hangs holds a daemon thread, not us
 
+    def _answers(self) -> bool:
+        """Whether waiting for room is over: there is some, or there will never be."""
+        return self.has_room or self._closed or not self.writable
+
     def _run(self) -> None:
         try:
             while self._work_once():
@@ -114,9 +118,10 @@ class KvDisk:
         except Exception:
             _log.exception("KV store: the disk's thread died; blocks are computed instead of loaded")
             self.errors += 1
+            self.writable = False
         finally:
             with self._work:
-                self.writable, self._closed = False, True
+                self._closed = True
                 for job in self._reads:
                     job.over = True
                 self._work.notify_all()
@@ -132,7 +137,10 @@ class KvDisk:
             writing = self._writes[0] if self._writes and job is None else None
             used, self._used = ({}, self._used) if job or writing else (self._used, {})
         if job is not None:
-            self._read(job)
+            try:
+                self._read(job)
+            finally:
+                job.over = True
         elif writing is not None:
             self._write(*writing)
             with self._work:
@@ -152,7 +160,6 @@ class KvDisk:
                 break
             self._host.put(digest, self._layout.unpack(data))
             self._costs.read.learn(self._clock() - begun)
-        job.over = True
 
     def _write(self, digest: bytes, content: Content) -> None:
         if not self.writable or self.files.has(digest):

@@ -65,7 +65,7 @@ class KvFiles:
         self._known: dict[bytes, None] = {}
         self._total = 0  # bytes of block files, as last seen and with what was written since
         self._unseen = 0  # bytes written since the last look
-        self.damaged = 0  # files that were not what their names said; all were removed
+        self.damaged = 0  # files that could not be read, or were not what their names said
         self._own.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.look()
 
@@ -101,8 +101,7 @@ class KvFiles:
         except OSError as error:
             self._known.pop(digest, None)
             if not isinstance(error, FileNotFoundError):  # which another process has removed
-                _log.warning("KV block file '%s': %s; it is passed over", path, error)
-                self.damaged += 1
+                self._tell(path, f"{error}; it is passed over")
             return None
         if right:
             return data[_BEGIN:]
@@ -156,9 +155,13 @@ class KvFiles:
 
     def _remove_damaged(self, digest: bytes, path: Path) -> None:
         self._known.pop(digest, None)
-        self.damaged += 1
-        _log.warning("KV block file '%s': damaged or another's; it is removed and computed again", path)
+        self._tell(path, "damaged or another's; it is removed, and the block computed again")
         path.unlink(missing_ok=True)
+
+    def _tell(self, path: Path, what: str) -> None:
+        """The first loudly: where one is damaged, a thousand may be."""
+        _log.log(logging.DEBUG if self.damaged else logging.WARNING, "KV block file '%s': %s", path, what)
+        self.damaged += 1
 
     def _files(self) -> Iterator[_File]:
         """Every block file of every key; scratch files of the dead are removed on the way."""
