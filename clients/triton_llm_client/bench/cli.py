@@ -14,17 +14,20 @@ from triton_llm_client.bench.idle import idle_cpu
 from triton_llm_client.bench.load import Subject
 from triton_llm_client.bench.report import Report
 from triton_llm_client.bench.rounds import Plan, run_rounds
+from triton_llm_client.bench.scenarios import cli as scenarios
 from triton_llm_client.bench.subjects import SUBJECTS, Absent, Setting
 
 __all__ = ["add_arguments", "bench", "run"]
 
+_TOOLS = {"perf-analyzer": perf_analyzer.run, "scenario": scenarios.run}
 _QUICK_SECONDS = 210.0
 _FULL_SECONDS = 1200.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    tools = parser.add_subparsers(dest="tool_name", metavar="perf-analyzer", help="NVIDIA's load generator instead")
+    tools = parser.add_subparsers(dest="tool_name", metavar="perf-analyzer|scenario", help="something else instead")
     perf_analyzer.add_arguments(tools.add_parser("perf-analyzer", help="measure a running server's three routes"))
+    scenarios.add_arguments(tools.add_parser("scenario", help="fairness, prefixes, copies, short among long"))
     plan = Plan()
     levels = " ".join(map(str, plan.in_flight))
     parser.add_argument("--quick", action="store_true", help="fewer rounds: about five minutes on two cores")
@@ -48,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; a missed target is a result, not a failure."""
     if args.tool_name:
-        return perf_analyzer.run(args)
+        return _TOOLS[args.tool_name](args)
     setting = Setting(args.artifact or Path("engines") / args.model, args.model, args.url)
     report = bench(setting, _plan(args, setting.vocabulary()), args.subjects)
     if args.output:

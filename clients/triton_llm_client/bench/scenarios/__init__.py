@@ -1,0 +1,31 @@
+"""What the engine promises beside speed, each measured in pairs: fairness, prefixes, copies, short among long.
+
+A new scenario is a file with ``measure(setting, rounds, say) -> Figure`` and a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+from triton_llm_client.bench.subjects import Setting
+from triton_llm_client.bench.targets import Figure
+
+__all__ = ["SCENARIOS", "measure"]
+
+Say = Callable[[str], None]
+
+# name -> what it measures; its module has the same name.
+SCENARIOS: Mapping[str, str] = {
+    "fairness": "p95 TTFT of a tenant with 2 in flight, beside 64 long requests of another and beside 2",
+    "prefix": "TTFT of a second request that shares a 512-token prefix, and of the first",
+    "lookup": "decode time of copy-heavy text, without prompt lookup and with it",
+    "beside": "TTFT of a 16-token prompt beside 8 decoding streams, and alone",
+}
+
+
+def measure(name: str, setting: Setting, rounds: int, say: Say) -> Figure:
+    """Run one scenario in this process."""
+    module = import_module(f"{__name__}.{name}")
+    figure: Figure = module.measure(setting, rounds, say)
+    return figure
