@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import python_llm
+from python_llm.machine import usable_cpus
 from python_llm.settings import ADMIN_KEY_HEADER, CONTROL_SECRET_VARIABLE, GRPC_ADDRESS_VARIABLE
 from triton_launcher.discovery import Triton
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.options import ServeOptions
 from triton_launcher.ports import is_loopback
 from triton_launcher.processes import MARKER_VARIABLE
+from triton_launcher.threads import library_threads, server_threads
 
 __all__ = ["Secrets", "build_command", "build_environment", "our_backend"]
 
@@ -54,6 +56,7 @@ def build_command(
         *(("load-model", model) for model in models),
         *_addresses(options),
         ("exit-timeout-secs", str(options.exit_seconds)),
+        *server_threads(usable_cpus(), options.tritonserver_arguments),
         ("backend-config", f"python,shm-region-prefix-name={region_prefix}"),
         *restrictions,
     ]
@@ -68,6 +71,7 @@ def build_environment(
     inherited = os.environ if environment is None else environment
     return {
         **inherited,
+        **library_threads(inherited),
         **triton.library_environment(inherited),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(_python_path(inherited.get("PYTHONPATH", ""))),

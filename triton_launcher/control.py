@@ -28,6 +28,7 @@ class Status:
     running: int
     waiting: int
     steps: int
+    refuses: str = ""  # why it takes no new requests just now; empty when it does
 
     @property
     def busy(self) -> int:
@@ -117,6 +118,7 @@ def _status(answer: Mapping[str, Any]) -> Status:
             running=int(answer["running"]),
             waiting=int(answer["waiting"]),
             steps=int(answer["steps"]),
+            refuses=str(answer.get("refuses", "")),
         )
     except KeyError as error:
         raise NoAnswer(f"the status lacks {error}") from error

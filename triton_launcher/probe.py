@@ -82,6 +82,11 @@ class Probes:
         found = {model: probe.pulse.cause_of_death(now) for model, probe in self._running.items()}
         return {model: cause for model, cause in found.items() if cause is not None}
 
+    def refusals(self) -> Mapping[str, str]:
+        """Generators that live and take no new requests, and why."""
+        found = {model: probe.pulse.refuses for model, probe in self._running.items()}
+        return {model: why for model, why in found.items() if why}
+
     def excuse(self, seconds: float) -> None:
         """See `Pulse.excuse`."""
         for probe in self._running.values():

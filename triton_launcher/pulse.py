@@ -1,8 +1,8 @@
 """Is a generator alive? The rules, free of threads and clocks; `probe` feeds them.
 
-Life is a step counter that advances, a probe answered with a real token, or ``queue_full``. Death is no step for
-``stall_seconds`` with work waiting, no control answer for ``control_seconds``, or an engine that says twice in a
-row that it is not healthy, or fails two probes in a row.
+Life is a step counter that advances, a probe answered with a real token, ``queue_full`` or ``memory_pressure``. Death
+is no step for ``stall_seconds`` with work waiting, no control answer for ``control_seconds``, or an engine that says
+twice in a row that it is not healthy, or fails two probes in a row.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from triton_launcher.control import Status
 __all__ = ["Pulse", "PulseLimits"]
 
 _IN_A_ROW = 2
+_ALIVE_BUT_BUSY = ("queue_full", "memory_pressure")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,13 @@ class Pulse:
         self._unhealthy = 0
         self._failed_probes = 0
         self._last_error = ""
+        self._refuses = ""
+
+    @property
+    def refuses(self) -> str:
+        """Why the generator takes no new requests, by its latest status; empty when it does."""
+        with self._lock:
+            return self._refuses
 
     @property
     def stepping(self) -> bool:
@@ -55,6 +63,7 @@ class Pulse:
                 self._life_at = now
             self._steps, self._busy = status.steps, status.busy
             self._stepping = advanced and status.busy > 0
+            self._refuses = status.refuses
             self._unhealthy = 0 if status.healthy or status.draining else self._unhealthy + 1
 
     def status_failed(self, error: Exception) -> None:
@@ -67,11 +76,11 @@ class Pulse:
             self._probing = True
 
     def probe_answered(self, error: ServeError | None, now: float) -> None:
-        """The probe brought a token, or an error: both are answers, and a token or a full queue is life."""
+        """The probe brought a token, or an error: both are answers, and a token, or being too busy, is life."""
         with self._lock:
             self._probing = False
             self._answered_at = now
-            if error is None or error.reason == "queue_full":
+            if error is None or error.reason in _ALIVE_BUT_BUSY:
                 self._life_at = now
             self._failed_probes = self._failed_probes + 1 if isinstance(error, EngineFailure) else 0
             self._last_error = str(error or "")

@@ -60,7 +60,11 @@ class Watch:
     def reasons(self) -> tuple[str, ...]:
         """Why requests cannot all be served; empty when they can."""
         states = {name: self.models.get(name) for name in sorted(self.wanted)}
-        return tuple(f"model '{name}' is {state}" for name, state in states.items() if not (state and state.ready))
+        refusals = self.probes.refusals().items()
+        return (
+            *(f"model '{name}' is {state}" for name, state in states.items() if not (state and state.ready)),
+            *(f"'{model}' refuses requests: {why}" for model, why in refusals),
+        )
 
     def states(self) -> Mapping[str, str]:
         """Each model's state; an unload that hangs (Triton lost count of its requests) says for how long."""

@@ -63,11 +63,11 @@ class Admission:
         self._limits = limits
         self._capabilities = capabilities
         self._serving = serving
-        self._memory = MemoryBound(serving.memory_bytes)
+        self.memory = MemoryBound(serving.memory_bytes)
         self._end_ids = frozenset(i for i in end_ids if i < limits.vocab_size)  # others never come
 
     def admit(self, values: Mapping[str, Any], request_id: str) -> Admitted:
-        self._memory.check()
+        self.memory.check()
         refuse_what_the_engine_lacks(values, self._capabilities)
         request = self._request(values, request_id)
         excludes = values.get("exclude_input_in_output", self._serving.exclude_input_in_output)

@@ -15,7 +15,7 @@ _LOOK_SECONDS = 0.25  # a look reads a few small files
 
 
 class MemoryBound:
-    """``check`` before each request. Any thread may; two that look at once do no harm."""
+    """`check` before each request. Any thread may; two that look at once do no harm."""
 
     def __init__(
         self,
@@ -35,15 +35,18 @@ class MemoryBound:
 
     def check(self) -> None:
         """Raises Unavailable while memory is short."""
+        if shortage := self.shortage():
+            raise Unavailable("memory_pressure", shortage)
+
+    def shortage(self) -> str:
+        """What is short; empty when nothing is."""
         now = self._clock()
         if now - self._looked_at >= _LOOK_SECONDS:
             self._looked_at = now
             self._shortage = self._look()
-        if self._shortage:
-            raise Unavailable("memory_pressure", self._shortage)
+        return self._shortage
 
     def _look(self) -> str:
-        """What is short; empty when nothing is."""
         if self._most:
             held = self._resident()
             return "" if held < self._most else _text(f"the generator holds {_mb(held)}", self._most, "memory_bytes")

@@ -38,7 +38,7 @@ ARTIFACT = TABLES | {"records", "artifact"}
 # package -> modules of python_llm it may import.
 MAY_KNOW = {
     "build_engines": ARTIFACT,
-    "triton_launcher": ARTIFACT,  # it checks artifacts before anything starts
+    "triton_launcher": ARTIFACT | {"machine"},  # it checks artifacts, and sizes pools, before anything starts
     "triton_llm_client": TABLES,
     "openai_gateway": TABLES,
     "triton_llm": set[str](),
@@ -169,6 +169,20 @@ def test_every_verb_is_imported_only_when_it_runs() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()).isdisjoint({*HEAVY, "build_engines", "triton_launcher", "openai_gateway"})
+
+
+WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today"}
+# Where a date is meant, and not a duration: the wall clock may jump.
+DATES = {"backends/python_llm/chat_template.py", "clients/triton_llm_client/batch_openai.py"}
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_no_deadline_goes_by_a_clock_that_may_jump(package: str) -> None:
+    for file in sources(package):
+        calls = (node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Call))
+        for call in calls:
+            name = ".".join(ast.unparse(call.func).split(".")[-2:])
+            assert name not in WALL_CLOCK or name_of(file) in DATES, f"{name_of(file)}:{call.lineno} calls {name}"
 
 
 def lines_of(*names: str) -> int:

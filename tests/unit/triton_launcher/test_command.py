@@ -17,7 +17,7 @@ FLAGS = frozenset(
     (
         *("model-repository", "backend-directory", "model-control-mode", "load-model", "exit-timeout-secs"),
         *("http-address", "http-port", "grpc-address", "grpc-port", "metrics-address", "metrics-port"),
-        *("backend-config", "http-restricted-api", "grpc-restricted-protocol"),
+        *("backend-config", "http-restricted-api", "grpc-restricted-protocol", "http-thread-count"),
     )
 )
 
@@ -32,6 +32,13 @@ def test_models_are_loaded_one_by_one_and_the_prefix_is_set() -> None:
     assert {"--model-control-mode=explicit", "--load-model=a", "--load-model=b"} <= set(line)
     assert "--backend-config=python,shm-region-prefix-name=prefix_1_" in line
     assert line[-1] == "--log-verbose=1"
+
+
+def test_pools_are_sized_and_the_callers_option_comes_once() -> None:
+    sized = [argument for argument in command(ServeOptions()) if "thread-count" in argument]
+    assert [argument.partition("=")[0] for argument in sized] == ["--http-thread-count"]  # this Triton has no other
+    given = command(ServeOptions(tritonserver_arguments=("--http-thread-count=9",)))
+    assert [argument for argument in given if "thread-count" in argument] == ["--http-thread-count=9"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
@@ -68,6 +75,7 @@ def test_the_environment_carries_secret_marker_libraries_and_packages() -> None:
     assert Path(made["PYTHONPATH"].split(os.pathsep)[0], "python_llm/model.py").is_file()
     assert "/p" in made["PYTHONPATH"].split(os.pathsep)
     assert made["KEEP"] == "1"
+    assert made["OMP_NUM_THREADS"] == "1"
 
 
 def test_secrets_do_not_show() -> None:

@@ -43,11 +43,20 @@ def test_a_still_counter_with_work_is_death_after_the_stall_time(pulse: Pulse) -
     assert not pulse.stepping
 
 
-def test_a_queue_that_is_full_is_life(pulse: Pulse) -> None:
+@pytest.mark.parametrize("reason", ["queue_full", "memory_pressure"])
+def test_being_too_busy_is_life(pulse: Pulse, reason: str) -> None:
     for now in range(0, 100, 5):
         pulse.status_answered(status(steps=7, running=1, waiting=256), now)
-        pulse.probe_answered(Unavailable("queue_full", "full"), now)
+        pulse.probe_answered(Unavailable(reason, "full"), now)
         assert pulse.cause_of_death(now) is None
+
+
+def test_what_refuses_lives_and_is_known_to_refuse(pulse: Pulse) -> None:
+    short = Status(healthy=True, draining=False, running=0, waiting=0, steps=7, refuses="memory: short")
+    pulse.status_answered(short, 1.0)
+    assert (pulse.refuses, pulse.cause_of_death(2.0)) == ("memory: short", None)
+    pulse.status_answered(status(), 3.0)
+    assert pulse.refuses == ""
 
 
 def test_no_control_answer_is_death(pulse: Pulse) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import openvino as ov
 
+from python_llm.machine import usable_cpus
 from python_llm.settings import ServingConfig
 
 __all__ = ["identity", "properties"]
@@ -19,7 +19,7 @@ _VECTORS = ("amx", "asimd", "avx", "f16c", "fma", "sve")  # how the names of suc
 def properties(serving: ServingConfig, quantised: bool) -> dict[str, Any]:
     """The plugin's properties; ``quantised``: whether the weights are."""
     told: dict[str, Any] = {
-        "INFERENCE_NUM_THREADS": serving.threads or len(os.sched_getaffinity(0)),
+        "INFERENCE_NUM_THREADS": serving.threads or usable_cpus(),
         "KV_CACHE_PRECISION": serving.kv_cache_precision,
         "PERFORMANCE_HINT": "LATENCY",
     }
