@@ -96,6 +96,7 @@ class Generator:
         return {
             "healthy": self._engine.healthy() and self._delivery.is_alive() and self._watcher.is_alive(),
             "draining": self._draining,
+            "refuses": self._admission.memory.shortage(),
             "running": running,
             "waiting": unfinished - running,
             "steps": stats.steps,
