@@ -104,7 +104,8 @@ STANDARD_PARAMETERS: Mapping[str, str] = {
 }
 
 # Operations of a control request, each answered with one JSON object in text_output.
-#   status  {"healthy", "draining", "running", "waiting", "steps", "stats": {EngineStats}}: answered at once, never queued
+#   status  {"healthy", "draining", "refuses", "running", "waiting", "steps", "stats": {EngineStats}}: answered at once;
+#           "refuses" says why no new request is taken just now, as while memory is short; empty: they are
 #   probe   generates one real token at top priority, past the queue bound; {"ok": true, "seconds"}
 #   drain   refuse new requests from now on; answers at once as status does
 #   retire  as drain, then free the engine: what runs after "grace_seconds" (default 0) is cancelled; answers at the end
