@@ -14,16 +14,21 @@ GRPC_PORT ?= 8001
 METRICS_PORT ?= 8002
 HEALTH_PORT ?= 8003
 export HOST HTTP_PORT GRPC_PORT METRICS_PORT HEALTH_PORT
+REQUESTS ?= 2000
+MINUTES ?= 60
+ROUNDS ?= 5
 PROMPT ?= What is the capital of France?
 
 BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --engine $(ENGINE) --quant $(QUANT) \
 	$(if $(REVISION),--revision "$(REVISION)") $(if $(FORCE),--force) $(if $(DRY_RUN),--dry-run) \
 	$(if $(TRUST_REMOTE_CODE),--trust-remote-code) \
 	$(if $(INT4_RATIO),--int4-ratio $(INT4_RATIO)) $(if $(ALLOW_QUALITY_LOSS),--allow-quality-loss) \
+	$(if $(TP),--tp $(TP)) $(if $(PP),--pp $(PP)) $(if $(KV_DTYPE),--kv-dtype $(KV_DTYPE)) \
+	$(if $(CALIB),--calib "$(CALIB)") $(if $(GPU),--gpu "$(GPU)") \
 	$(if $(MAX_BATCH_SIZE),--max-batch-size $(MAX_BATCH_SIZE)) $(if $(MAX_INPUT_LEN),--max-input-len $(MAX_INPUT_LEN)) \
 	$(if $(MAX_SEQ_LEN),--max-seq-len $(MAX_SEQ_LEN)) $(if $(MAX_NUM_TOKENS),--max-num-tokens $(MAX_NUM_TOKENS))
 
-.PHONY: help setup serve test test-unit test-server lint format build-engine repository chat generate bench perf-analyzer docs clean
+.PHONY: help setup serve test test-unit test-server lint format build-engine repository chat generate bench perf-analyzer soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -71,6 +76,11 @@ test-unit: setup ## the unit and contract rings: seconds
 
 test-server: setup ## the server ring: a real tritonserver
 	$(BIN)/python -m pytest tests/server
+
+soak: setup ## REQUESTS=… MINUTES=… ROUNDS=…: load, saturation and chaos; the figures go to docs/reliability.md
+	PYTHONPATH=tests/fakes $(BIN)/python -m tests.soak --page docs/reliability.md \
+		--requests $(REQUESTS) --minutes $(MINUTES) --rounds $(ROUNDS) \
+		$(if $(SOAK_ARTIFACT),--artifact "$(SOAK_ARTIFACT)")
 
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .

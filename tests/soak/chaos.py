@@ -7,7 +7,7 @@ import itertools
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from python_llm.contract import role_model
@@ -49,16 +49,24 @@ EVENTS: Mapping[str, Event] = {
 
 
 class BackgroundLoad:
-    """Mixed requests through every route, one after another in each of 16 places, until `finish`."""
+    """Mixed requests, one after another in each of ``in_flight`` places, until `finish`."""
 
-    def __init__(self, served: Served, seed: int) -> None:
+    def __init__(
+        self, served: Served, seed: int, *, in_flight: int = _IN_FLIGHT, routes: Sequence[Route] = ROUTES
+    ) -> None:
         self._served = served
-        self._plans = _endless(seed)
+        self._in_flight = in_flight
+        self._plans = _endless(seed, routes)
         self._finished = False
         self.endings: list[Ending] = []
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
         self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """False when it broke."""
+        return self._thread.is_alive()
 
     def await_answers(self, count: int) -> None:
         """Until so many more requests were answered, and not refused."""
@@ -98,7 +106,7 @@ class BackgroundLoad:
                     if ending.errors and not ending.plan.malformed:
                         await asyncio.sleep(0.2)  # as a client does whose server is gone
 
-            await asyncio.gather(*(place() for _ in range(_IN_FLIGHT)))
+            await asyncio.gather(*(place() for _ in range(self._in_flight)))
 
 
 def strike(served: Served, event: Event, seed: int) -> str:
@@ -133,7 +141,7 @@ def assert_whole(served: Served, restarts: int) -> None:
     assert not stale, f"stale shared memory: {stale}"
 
 
-def _endless(seed: int) -> Iterator[Plan]:
+def _endless(seed: int, routes: Sequence[Route]) -> Iterator[Plan]:
     for part in itertools.count(seed):
-        for plan in mixed_plans(part, 1000, ROUTES):
+        for plan in mixed_plans(part, 1000, routes):
             yield Plan(plan.number + 1000 * part, plan.route, plan.values, plan.malformed, plan.leave, plan.leave_after)

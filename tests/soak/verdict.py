@@ -35,7 +35,8 @@ def alone(url: str, name: str, plans: Iterable[Plan]) -> dict[str, list[int]]:
     """The ids of each distinct greedy body, each run while nothing else runs."""
     bodies = {plan.body: plan.alone() for plan in plans if plan.greedy}
     endings = run_load(url, name, bodies.values(), in_flight=1)
-    assert not not_once(endings)
+    wrong = not_once(endings)
+    assert not wrong, f"alone, {len(wrong)} did not end well: {wrong[:3]}"
     return {ending.plan.body: ending.ids for ending in endings}
 
 
