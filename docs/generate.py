@@ -10,7 +10,9 @@ import python_llm
 from python_llm import errors
 from python_llm.contract import ENSEMBLE, FOREIGN_OUTPUTS, GENERATOR, ROLES, STANDARD_PARAMETERS, UNARY, Tensor
 from python_llm.conventions import CONVENTIONS, OF_TRITON
+from python_llm.error_reasons import OF_AN_INPUT, OTHER, REASONS
 from python_llm.foreign_sampling import FOREIGN_KEYS
+from python_llm.metrics import FAMILIES, LABELS, Family
 from python_llm.sampling_parameters import KEYS
 
 DOCS = Path(__file__).parent
@@ -52,7 +54,7 @@ def tensors_page() -> str:
     parts += ["## NAME-unary", _UNARY, "Inputs: " + _names_of(UNARY.inputs), "Outputs: " + _names_of(UNARY.outputs)]
     parts += ["## NAME (the ensemble)", "Inputs: " + _names_of(ENSEMBLE.inputs)]
     parts += ["Outputs: " + _names_of(ENSEMBLE.outputs)]
-    parts += ["## Errors", _REASONS, _table(("reason", "code", "text"), _error_reasons())]
+    parts += ["## Errors", _REASONS, _table(("reason", "code", "text"), error_reasons())]
     return "\n\n".join(parts) + "\n"
 
 
@@ -106,12 +108,12 @@ _KINDS = {name: kind.code for name, kind in vars(errors).items() if hasattr(kind
 _CALLS = {**{name: (0, code) for name, code in _KINDS.items()}, "_Rule": (1, errors.InvalidRequest.code)}
 
 
-def _error_reasons() -> list[tuple[str, str, str]]:
-    """(reason, code, text) of every error that the backend raises before and around its engines, by reason."""
+def error_reasons(*, engines: bool = False) -> list[tuple[str, str, str]]:
+    """(reason, code, text) of every error that the backend raises before and around its engines, or in them too."""
     root = Path(python_llm.__file__).parent
     found: dict[tuple[str, str], str] = {}
     for file in sorted(root.rglob("*.py")):
-        if file.name != "errors.py" and "engines" not in file.parts:
+        if file.name != "errors.py" and (engines or "engines" not in file.parts):
             for reason, code, text in _errors_of(ast.parse(file.read_text("utf-8"))):
                 found.setdefault((reason, code), text)
     return [(reason, code, text) for (reason, code), text in sorted(found.items())]
@@ -142,7 +144,70 @@ def _piece(node: ast.expr) -> str:
     return f"{{{node.value.id}}}" if isinstance(node.value, ast.Name) else "\u2026"
 
 
-PAGES = {"tensors.md": tensors_page}
+_METRICS_NOTES = (
+    "Updated every `metrics_seconds` (1; 0 turns metrics off) by a thread of its own, from counts in plain Python: a "
+    "token costs a look at the clock and an append. Everything counts from the model's load; probes of the launcher "
+    "are left out.",
+    "Each request ends once in `triton_llm_requests_finished_total`; those under `error` stand in "
+    "`triton_llm_errors_total` too.",
+    "A histogram takes at most 200 observations an update. Where more were seen, each bucket gets its share of 200 at "
+    "its mean: quantiles and averages hold, `_count` falls behind. Tokens per second are "
+    "`rate(triton_llm_output_tokens_total)`, never a histogram's count.",
+    "`nv_trt_llm_*` are NVIDIA's names for the TensorRT-LLM backend, with its labels: dashboards made for it, and the "
+    "Gateway API Inference Extension (waiting, scheduled, fraction, tokens_per, max), and llm-d through it, read them. "
+    "`context` is the engine's running sequences that have no token yet; `active` is waiting + running.",
+    'To scale: `sum(nv_trt_llm_request_metrics{request_type="waiting"})` a ready server; then KV fraction above '
+    "0.85; TTFT as a guard.",
+)
+_METRICS_LIFE = (
+    "An unloaded model's series go. Loaded again it begins at zero.",
+    "While a reloaded model stands beside its old copy, which finishes its requests, the old one publishes; the new "
+    "one counts on and publishes all of it once the old one has left. (Triton 2.50 gives both the same series and dies "
+    "when one of them leaves: so they take turns.)",
+    "A backend process that dies leaves its last values on the port, and they do not change. The launcher then ends "
+    "the whole of tritonserver, and the port with it, within about a second; the next one starts at zero.",
+    "Several models, or versions, on one server differ in `model` and `version`.",
+)
+
+
+def metrics_page() -> str:
+    """docs/metrics.md, from the table of metrics."""
+    labels = _table(("label", "is"), LABELS.items())
+    patterns = (f"`{pattern.replace('{input}', '<input>')}`" for pattern in OF_AN_INPUT)
+    return (
+        "\n\n".join(
+            [
+                "# Metrics",
+                "Made from `python_llm/metrics.py` by `make docs`. On Triton's metrics port (`METRICS_PORT`, 8002), "
+                "beside its own `nv_inference_*`: the same names whatever the engine is. What an engine lacks reads 0.",
+                *("Every series has", labels),
+                *("## The table", _table(("name", "type", "unit", "labels", "what"), map(_metric, FAMILIES))),
+                *(
+                    "## Buckets",
+                    _table(("histogram", "upper bounds"), (_bounds(row) for row in FAMILIES if row.bounds)),
+                ),
+                *("## How to read them", _list(_METRICS_NOTES)),
+                *("## Life and death", _list(_METRICS_LIFE)),
+                "## Reasons",
+                f"`reason` is one of these, {', '.join(patterns)}, or `{OTHER}`. docs/tensors.md has their texts.",
+                _names(sorted(REASONS)),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _metric(row: Family) -> tuple[str, ...]:
+    values = [values[0] for values in row.sources if values]
+    label = f"`{row.labels[0]}`: {', '.join(values)}" if values else ", ".join(f"`{name}`" for name in row.labels)
+    return row.name, row.kind, row.unit, label, row.help
+
+
+def _bounds(row: Family) -> tuple[str, str]:
+    return row.name, ", ".join(f"{bound:g}" if bound < 1e5 else f"{bound:.0f}" for bound in row.bounds)
+
+
+PAGES = {"tensors.md": tensors_page, "metrics.md": metrics_page}
 
 if __name__ == "__main__":
     for name, render in PAGES.items():

@@ -17,10 +17,12 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any
 
+from python_llm import refusals
 from python_llm.admission import Admission
 from python_llm.delivery import Delivery
 from python_llm.engine import Engine, Event
-from python_llm.errors import EngineFailure, InvalidRequest, NotFound, ServeError, Unavailable
+from python_llm.errors import EngineFailure, NotFound, ServeError
+from python_llm.recorder import Recorder, Unrecorded
 from python_llm.service_rate import ServiceRate
 from python_llm.session import Reply, Session
 from python_llm.settings import ServingConfig
@@ -36,7 +38,16 @@ _log = logging.getLogger(__name__)
 class Generator:
     """Serves one engine. ``submit`` may be called from any thread."""
 
-    def __init__(self, engine: Engine, tokenizer: Tokenizer, serving: ServingConfig, admission: Admission) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        serving: ServingConfig,
+        admission: Admission,
+        recorder: Recorder | None = None,
+    ) -> None:
+        """``recorder`` counts all requests but probes."""
+        self._recorders = {False: recorder or Unrecorded(), True: Unrecorded()}  # by: is it a probe
         self._engine = engine
         self._tokenizer = tokenizer
         self._serving = serving
@@ -64,7 +75,7 @@ class Generator:
             self._workers.submit(self._admit, values, request_id, reply, arrival, probe)
         except RuntimeError:  # the pool is shut down
             self._leave_admission(request_id)
-            reply.fail(_draining())
+            self._abandon(None, reply, refusals.draining(), probe)
 
     def cancel(self, request_id: str) -> None:
         """End the request of that id, running or still being admitted; raises NotFound where there is none."""
@@ -77,6 +88,14 @@ class Generator:
                 return
         session.verdict = session.verdict or "cancelled"
         self._engine.cancel(session.request.request_id)
+
+    def wait_closed(self, seconds: float) -> bool:
+        """Whether it was closed, at the latest after so many seconds."""
+        return self._closed.wait(seconds)
+
+    @property
+    def max_running(self) -> int:
+        return self._engine.limits.max_running
 
     @property
     def prioritises(self) -> bool:
@@ -122,14 +141,16 @@ class Generator:
         session = None
         try:
             session = self._open(values, request_id, reply, arrival, probe)
-            self._engine.submit(session.request, self._delivery.sink(session))
+            sink = session.recorder.watch(session.request, self._delivery.sink(session), arrival)
+            self._engine.submit(session.request, sink)
             if session.verdict is not None:  # stopped before the engine had it
                 self._engine.cancel(session.request.request_id)
         except ServeError as error:
-            self._abandon(session, reply, error)
-        except Exception as error:
+            self._abandon(session, reply, error, probe)
+        except Exception as trouble:
             _log.exception("admission of request '%s' failed", request_id)
-            self._abandon(session, reply, EngineFailure("internal", f"request '{request_id}': {error!r}."))
+            failure = EngineFailure("internal", f"request '{request_id}': {trouble!r}.")
+            self._abandon(session, reply, failure, probe)
         finally:
             self._leave_admission(request_id)
 
@@ -142,22 +163,17 @@ class Generator:
 
     def _open(self, values: Mapping[str, Any], request_id: str, reply: Reply, arrival: float, probe: bool) -> Session:
         if self._draining and not probe:
-            raise _draining()
+            raise refusals.draining()
         if not probe and self._is_full():
-            raise Unavailable(
-                "queue_full",
-                f"queue: {self._serving.max_queue_size} requests wait (max_queue_size); ask again: retry after "
-                f"{self._rate.retry_after():.1f} s.",
-            )
+            raise refusals.queue_full(self._serving.max_queue_size, self._rate.retry_after())
         admitted = self._admission.admit(values, f"{request_id}#{next(self._numbers)}")
         session = Session(request_id, admitted, reply, self._tokenizer.token_bytes, arrival)
+        session.recorder = self._recorders[probe]
         session.deadline = arrival + admitted.timeout if admitted.timeout else 0.0
         with self._lock:
             running = self._sessions.get(request_id)
             if running is not None and not running.ending:
-                raise InvalidRequest(
-                    "duplicate_request_id", f"request id '{request_id}': it is running already; choose another."
-                )
+                raise refusals.duplicate_id(request_id)
             if request_id in self._stopped_early:
                 session.verdict = "cancelled"
             self._sessions[request_id] = session
@@ -169,9 +185,10 @@ class Generator:
         free = max(0, self._engine.limits.max_running - stats.running)
         return stats.waiting - free >= self._serving.max_queue_size
 
-    def _abandon(self, session: Session | None, reply: Reply, error: ServeError) -> None:
+    def _abandon(self, session: Session | None, reply: Reply, error: ServeError, probe: bool) -> None:
         if session is not None:
             self._forget(session)
+        self._recorders[probe].failed(error)
         reply.fail(error)
 
     def _forget(self, session: Session) -> None:
@@ -188,6 +205,7 @@ class Generator:
         if session.ended_at_engine:
             self._forget(session)
             self._rate.ended()
+            session.recorder.ended(session.outcome())
 
     def _cancel_cut_short(self, session: Session) -> None:
         """Sequences that a stop word ended; asked again until the engine has seen it."""
@@ -229,7 +247,3 @@ class Generator:
                 session.verdict = "cancelled"
         if session.verdict is not None:
             self._engine.cancel(session.request.request_id)
-
-
-def _draining() -> Unavailable:
-    return Unavailable("draining", "server: it is draining and takes no new requests; ask another server.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ from python_llm.engine import Event, Failed, Finished, FinishReason, PromptLogPr
 from python_llm.errors import ServeError
 from python_llm.output_sequence import OutputSequence
 from python_llm.outputs import OutputWriter
+from python_llm.recorder import Outcome, Recorder, Unrecorded
 from python_llm.response_facts import Part, RequestFacts
 from python_llm.token_bytes import TokenBytes
 
@@ -44,11 +46,16 @@ class Session:
         self.deadline = 0.0  # time.monotonic() seconds; 0: none
         self.next_cancel_check = 0.0
         self.reply = reply
+        self.recorder: Recorder = Unrecorded()
         self.verdict: FinishReason | None = None
         self.begun = False  # its first tokens were handled
         self.ending = False  # a final response or an error is being sent
         self.ended = False  # and was sent
         self.failed_at_engine = False
+        self._error: ServeError | None = None
+        self._arrival = arrival
+        self._end = 0.0  # when its last response was sent, as time.monotonic()
+        self._ends: dict[int, Part] = {}  # the last parts of the sequences that ended
         self._streams = admitted.stream
         self._first = True
         first, count = self.request.first_index, self.request.sequence_count
@@ -65,6 +72,18 @@ class Session:
     @property
     def ended_at_engine(self) -> bool:
         return self.failed_at_engine or all(s.end_at_engine is not None for s in self._sequences.values())
+
+    def outcome(self) -> Outcome:
+        """How it ended, once it has at both ends."""
+        scheduled, resumed = self._facts.first_scheduled_ns, len(self.request.resume_ids)
+        return Outcome(
+            reason=self._ends[min(self._ends)].reason if self._ends else "error",
+            error=self._error,
+            whole=(self._end or time.monotonic()) - self._arrival,
+            queued=scheduled / 1e9 - self._arrival if scheduled else None,
+            prompt_tokens=self._facts.input_tokens,
+            output_tokens=tuple(part.output_tokens - resumed for part in self._ends.values()),
+        )
 
     def on_events(self, events: Sequence[Event]) -> None:
         """What the engine said since the last call; sends what may be sent."""
@@ -85,9 +104,10 @@ class Session:
 
     def fail(self, error: ServeError) -> None:
         if not self.ended:
+            self._error = error
             self.ending = True
             self.reply.fail(error)
-            self.ended = True
+            self._over()
 
     def _take(self, events: Sequence[Event]) -> list[Part]:
         by_index: dict[int, list[Tokens]] = {}
@@ -102,7 +122,9 @@ class Session:
             elif isinstance(event, PromptLogProbs):
                 self._facts.prompt = event
         parts = (self._sequences[index].take(said, self.verdict) for index, said in by_index.items())
-        return [part for part in parts if part is not None]
+        told = [part for part in parts if part is not None]
+        self._ends.update((part.index, part) for part in told if part.ended)
+        return told
 
     def _stream(self, parts: Sequence[Part], done: bool) -> None:
         for part in parts:
@@ -113,4 +135,9 @@ class Session:
         self._first = False
         self.ending = self.ending or final
         self.reply.send(outputs, final=final)
-        self.ended = self.ended or final
+        if final:
+            self._over()
+
+    def _over(self) -> None:
+        self.ended = True
+        self._end = time.monotonic()

@@ -63,6 +63,7 @@ class ServingConfig:
     threads: int = 0  # engine threads; 0: one per core this process may use
     tokenizer_instances: int = 1  # processes of the ensemble's first and last step
     detokenizer_instances: int = 1
+    metrics_seconds: float = 1.0  # between two updates of the metrics; 0: there are none
     delivery_share: float = 0.025  # of a core, for sending; beyond it a response carries several tokens; 1: never
     engine_options: Mapping[str, Any] = field(default_factory=dict)  # by the engine library's own names, checked there
 
@@ -78,7 +79,7 @@ class ServingConfig:
             _at_least(name, getattr(self, name), 1)
         for name in ("max_sequence_len", "threads", "default_timeout_seconds", "max_itl_ms", "ageing_seconds"):
             _at_least(name, getattr(self, name), 0)
-        for name in ("kv_cache_bytes", "kv_host_bytes", "kv_disk_bytes", "memory_bytes"):
+        for name in ("kv_cache_bytes", "kv_host_bytes", "kv_disk_bytes", "memory_bytes", "metrics_seconds"):
             _at_least(name, getattr(self, name), 0)
         if (self.kv_disk_bytes or self.kv_disk_path) and not os.path.isabs(self.kv_disk_path):
             raise ValueError(

@@ -107,3 +107,65 @@ class InferenceRequest:
 
     def get_response_sender(self) -> ResponseSender:
         return self.sender
+
+
+class Metric:
+    """One series, as the stub's: a number, or what a histogram observed."""
+
+    def __init__(self, kind: str, buckets: Sequence[float] | None) -> None:
+        if (kind == "HISTOGRAM") != (buckets is not None):
+            raise TritonModelException(f"a {kind} and buckets {buckets}")
+        self.buckets = buckets
+        self.observed: list[float] = []
+        self.operations = 0
+        self._kind = kind
+        self._number = 0.0
+
+    def increment(self, by: float) -> None:
+        assert self._kind != "HISTOGRAM"
+        assert by >= 0.0 or self._kind == "GAUGE"
+        self.operations += 1
+        self._number += by
+
+    def set(self, number: float) -> None:
+        assert self._kind == "GAUGE"
+        self.operations += 1
+        self._number = number
+
+    def observe(self, number: float) -> None:
+        assert self._kind == "HISTOGRAM"
+        self.operations += 1
+        self.observed.append(number)
+
+    def value(self) -> float:
+        assert self._kind != "HISTOGRAM"
+        return self._number
+
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class MetricFamily:
+    """As the stub's: families of one name share its series, which go when their family goes.
+
+    Triton dies when one of two families that hold the same series goes: here the second is refused.
+    """
+
+    COUNTER, GAUGE, HISTOGRAM = "COUNTER", "GAUGE", "HISTOGRAM"
+    port: dict[tuple[str, Labels], Metric] = {}  # noqa: RUF012  one metrics port for the process
+
+    def __init__(self, name: str, description: str, kind: str) -> None:
+        self._name = name
+        self._kind = kind
+        self._own: list[Labels] = []
+
+    def Metric(self, labels: Mapping[str, str], buckets: Sequence[float] | None = None) -> Metric:
+        key: Labels = tuple(sorted(labels.items()))
+        assert (self._name, key) not in self.port, f"{self._name}{key}: held twice"
+        metric = self.port[self._name, key] = Metric(self._kind, buckets)
+        self._own.append(key)
+        return metric
+
+    def __del__(self) -> None:
+        for key in self._own:
+            self.port.pop((self._name, key), None)

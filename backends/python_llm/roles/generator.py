@@ -17,8 +17,10 @@ from python_llm.contract import GENERATOR
 from python_llm.control import Control
 from python_llm.errors import EngineFailure, ServeError
 from python_llm.generator import Generator
+from python_llm.recorder import Recorder, Unrecorded
 from python_llm.request import read_request
 from python_llm.roles.answers import error_response, output_response
+from python_llm.sampler import Sampler
 from python_llm.settings import CONTROL_SECRET_VARIABLE, ModelEntry
 from python_llm.tokenizer import Tokenizer
 
@@ -35,7 +37,9 @@ class GeneratorRole:
         engine = engines.load(folder, entry.serving)
         end_ids = artifact.manifest.model.end_token_ids
         admission = Admission(tokenizer, engine.limits, engine.capabilities, entry.serving, end_ids)
-        self._generator = Generator(engine, tokenizer, entry.serving, admission)
+        self._recorder = Recorder() if entry.serving.metrics_seconds else Unrecorded()
+        self._generator = Generator(engine, tokenizer, entry.serving, admission, self._recorder)
+        self._sampler = _start_sampler(self._generator, self._recorder, model_json, entry.serving.metrics_seconds)
         self._control = Control(self._generator, os.environ.get(CONTROL_SECRET_VARIABLE, ""))
 
     def execute(self, requests: Sequence[Any]) -> None:
@@ -44,13 +48,19 @@ class GeneratorRole:
             try:
                 self._take(request, reply)
             except ServeError as error:
-                reply.fail(error)
+                self._refuse(reply, error)
             except Exception as error:
                 pb_utils.Logger.log_error(f"request '{request.request_id()}': {error!r}")
-                reply.fail(EngineFailure("internal", f"request '{request.request_id()}': {error!r}."))
+                self._refuse(reply, EngineFailure("internal", f"request '{request.request_id()}': {error!r}."))
 
     def finalize(self) -> None:
         self._generator.close(grace_seconds=0.0)
+        if self._sampler is not None:
+            self._sampler.join()
+
+    def _refuse(self, reply: TritonReply, error: ServeError) -> None:
+        self._recorder.failed(error)
+        reply.fail(error)
 
     def _take(self, request: Any, reply: TritonReply) -> None:
         values = read_request(request.inputs(), request.parameters(), GENERATOR)
@@ -63,6 +73,12 @@ class GeneratorRole:
             if "timeout" not in values and request.timeout():
                 values["timeout"] = request.timeout()
             self._generator.submit(values, request.request_id() or uuid.uuid4().hex, reply)
+
+
+def _start_sampler(generator: Generator, recorder: Recorder, model_json: Path, seconds: float) -> Sampler | None:
+    version = model_json.parent  # .../<Triton model>/<version>/model.json
+    labels = {"model": version.parent.name, "version": version.name}
+    return Sampler(generator, recorder, pb_utils, labels, seconds) if seconds else None
 
 
 class TritonReply:

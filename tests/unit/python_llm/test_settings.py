@@ -124,6 +124,7 @@ _configs = st.builds(
     threads=st.integers(0, 256),
     tokenizer_instances=st.integers(1, 8),
     detokenizer_instances=st.integers(1, 8),
+    metrics_seconds=st.floats(0, 1e9),
     delivery_share=st.floats(0, 1, exclude_min=True),
     engine_options=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
 )
@@ -159,6 +160,7 @@ def test_the_round_trip_covers_every_knob() -> None:
         "threads",
         "tokenizer_instances",
         "detokenizer_instances",
+        "metrics_seconds",
         "delivery_share",
         "engine_options",
     }
