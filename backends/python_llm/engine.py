@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from python_llm.artifact import Artifact
-from python_llm.errors import EngineFailure
+from python_llm.errors import CallerMistake, EngineFailure
 from python_llm.generation import (
     BeamParams,
     Event,
@@ -155,7 +155,10 @@ class Scorer(Protocol):
 _FACTORIES = {
     "echo": "python_llm.engines.echo:load",
     "openvino-ir": "python_llm.engines.paged.openvino_engine:load",
+    "tensorrt_llm-engine": "python_llm.engines.tensorrt_llm:load",
+    "tensorrt_llm-checkpoint": "python_llm.engines.tensorrt_llm:load",
 }
+_WITHOUT_OPTIONS = ("echo", "openvino-ir")
 _SCORERS = {
     "openvino-ir": "python_llm.engines.paged.openvino_engine:load_scorer",
 }
@@ -166,11 +169,16 @@ def load(artifact: Path | str, serving: ServingConfig | None = None) -> Engine:
 
     Raises:
         ArtifactError: the folder is no artifact, was edited, or was built by another version.
+        CallerMistake: a knob that this kind of engine does not have.
         EngineFailure: no installed engine serves this kind of artifact.
     """
     opened = Artifact.open(Path(artifact))
     opened.check_runtime()
-    engine: Engine = _factory(opened.kind, "triton_llm.engines", _FACTORIES)(opened, serving or ServingConfig())
+    serving = serving or ServingConfig()
+    if serving.engine_options and opened.kind in _WITHOUT_OPTIONS:
+        named = ", ".join(serving.engine_options)
+        raise CallerMistake(f"engine_options {named}: an engine of kind {opened.kind} has none; leave them out.")
+    engine: Engine = _factory(opened.kind, "triton_llm.engines", _FACTORIES)(opened, serving)
     return engine
 
 

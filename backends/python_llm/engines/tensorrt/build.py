@@ -1,0 +1,36 @@
+"""What an engine was built for, as its config.json says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from python_llm.artifact import Artifact
+from python_llm.engines.tensorrt.library import BACKENDS
+from python_llm.errors import CallerMistake
+
+__all__ = ["Build"]
+
+
+@dataclass(frozen=True)
+class Build:
+    """What an engine was built for; a checkpoint has no such bounds."""
+
+    context_logits: bool = True
+    generation_logits: bool = True
+    max_beam_width: int = 0
+
+    @staticmethod
+    def read(artifact: Artifact) -> Build:
+        if BACKENDS[artifact.kind] != "tensorrt":
+            return Build()
+        file = artifact.path / "config.json"
+        try:
+            built = json.loads(file.read_text("utf-8"))["build_config"]
+            return Build(
+                bool(built.get("gather_context_logits", False)),
+                bool(built.get("gather_generation_logits", False)),
+                int(built.get("max_beam_width", 1)),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CallerMistake(f"'{file}': {error!r}; an engine has a build_config there: build it again.") from error
