@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from python_llm.error_reasons import labels_of
-from python_llm.errors import ServeError
+from python_llm.error_reasons import OTHER, labels_of
+from python_llm.errors import EngineFailure, ServeError
 from python_llm.generation import Event, Failed, Finished, FinishReason, GenerateRequest, Sink, Tokens
 
 __all__ = ["Outcome", "Recorder", "Unrecorded"]
@@ -42,7 +42,7 @@ class Recorder:
         self.decoding = 0  # sequences that have a token and have not ended at the engine
         self._lock = threading.Lock()  # guards the two below and prompt_tokens
         self._finished: Counter[tuple[str, ...]] = Counter({(reason,): 0 for reason in get_args(FinishReason)})
-        self._errors: Counter[tuple[str, ...]] = Counter()
+        self._errors: Counter[tuple[str, ...]] = Counter({(EngineFailure.code, OTHER): 0})  # so that the family is told
         self.observed: Mapping[str, deque[float]] = {name: deque(maxlen=_MOST_KEPT) for name in _OBSERVED}
 
     def groups(self) -> dict[str, dict[tuple[str, ...], int]]:

@@ -108,6 +108,7 @@ def test_errors_are_counted_by_reason_wherever_they_come_from(bench: Bench) -> N
         ("INVALID_ARG", "max_tokens_too_small"): 1,
         ("INVALID_ARG", "temperature_out_of_range"): 1,
         ("INTERNAL", "engine_failed"): 1,
+        ("INTERNAL", OTHER): 0,
         ("UNAVAILABLE", "draining"): 1,
     }
     assert bench.recorder.decoding == 0
