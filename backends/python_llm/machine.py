@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Memory", "cpu_quota", "read_memory", "resident_bytes", "usable_cpus"]
+__all__ = ["Memory", "cpu_quota", "free_bytes", "read_memory", "resident_bytes", "usable_cpus"]
 
 _ROOT = Path("/")
 _UNLIMITED = 1 << 60  # version 1 writes "no limit" as a number beyond any memory
@@ -48,8 +48,12 @@ def cpu_quota(root: Path = _ROOT) -> float | None:
 
 def read_memory(root: Path = _ROOT) -> Memory:
     """The tighter of the container's memory and the machine's."""
-    found = [memory for group in _groups(root, "memory") if (memory := _group_memory(group)) is not None]
-    return max([*found, _machine_memory(root)], key=lambda memory: memory.share)
+    return max(_memories(root), key=lambda memory: memory.share)
+
+
+def free_bytes(root: Path = _ROOT) -> int:
+    """Bytes that this process may still take: what every control group and the machine have left."""
+    return max(0, min(memory.limit - memory.used for memory in _memories(root)))
 
 
 def resident_bytes(root: Path = _ROOT, process: int | str = "self") -> int:
@@ -94,6 +98,12 @@ def _group_memory(group: Path) -> Memory | None:
             cached = _keyed(group / "memory.stat").get(cached_key, 0)
             return Memory(max(0, _number(_text(group / used_file)) - cached), limit, "container")
     return None
+
+
+def _memories(root: Path) -> list[Memory]:
+    """The containers' memory, the innermost first, and the machine's."""
+    groups = [memory for group in _groups(root, "memory") if (memory := _group_memory(group)) is not None]
+    return [*groups, _machine_memory(root)]
 
 
 def _machine_memory(root: Path) -> Memory:

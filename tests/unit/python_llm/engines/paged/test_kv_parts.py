@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fake_runner import FakeRunner
 from python_llm.engines.paged import kv_budget
 from python_llm.engines.paged.block_pool import BlockPool
-from python_llm.engines.paged.kv_budget import available_memory, block_count
+from python_llm.engines.paged.kv_budget import block_count
 from python_llm.engines.paged.kv_costs import LoadCosts
 from python_llm.engines.paged.kv_disk import KvDisk, ReadJob
 from python_llm.engines.paged.kv_files import KvFiles
@@ -23,6 +23,7 @@ from python_llm.engines.paged.kv_host import Content, HostBlocks
 from python_llm.engines.paged.kv_layout import BlockLayout, key_of
 from python_llm.engines.paged.kv_store import KvStore
 from python_llm.errors import CallerMistake
+from python_llm.machine import free_bytes
 from python_llm.settings import ServingConfig
 
 
@@ -206,7 +207,11 @@ def test_a_thread_that_dies_lets_everybody_go(
 
 
 def machine(root: Path, available: int, cgroup: str, files: dict[str, str]) -> Path:
-    texts = {"proc/meminfo": f"MemTotal: 99 kB\nMemAvailable: {available} kB\n", "proc/self/cgroup": cgroup, **files}
+    texts = {
+        "proc/meminfo": f"MemTotal: {available + 9} kB\nMemAvailable: {available} kB\n",
+        "proc/self/cgroup": cgroup,
+        **files,
+    }
     for name, text in texts.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -217,8 +222,8 @@ def test_memory_is_what_the_machine_and_every_group_leave(tmp_path: Path) -> Non
     two = "sys/fs/cgroup/a"
     group = {f"{two}/memory.max": "900\n", f"{two}/memory.current": "500\n", f"{two}/memory.stat": "inactive_file 50\n"}
     inner = {f"{two}/b/memory.max": "max\n", f"{two}/b/memory.current": "1\n", f"{two}/b/memory.stat": "anon 1\n"}
-    assert available_memory(machine(tmp_path / "v2", 1, "0::/a/b\n", {**group, **inner})) == 450
-    assert available_memory(machine(tmp_path / "none", 1, "0::/\n", {})) == 1024
+    assert free_bytes(machine(tmp_path / "v2", 1, "0::/a/b\n", {**group, **inner})) == 450
+    assert free_bytes(machine(tmp_path / "none", 1, "0::/\n", {})) == 1024
     one = "sys/fs/cgroup/memory"
     files = {
         f"{one}/memory.limit_in_bytes": "700\n",
@@ -226,19 +231,19 @@ def test_memory_is_what_the_machine_and_every_group_leave(tmp_path: Path) -> Non
         f"{one}/memory.stat": "cache 9\ntotal_inactive_file 60\n",
     }
     lines = "9:name=systemd:/\n4:cpu,memory:/not/in/here\n0::/\n"
-    assert available_memory(machine(tmp_path / "v1", 1, lines, files)) == 0
+    assert free_bytes(machine(tmp_path / "v1", 1, lines, files)) == 0
     (tmp_path / "v1" / one / "memory.usage_in_bytes").write_text("600\n")
-    assert available_memory(tmp_path / "v1") == 160
+    assert free_bytes(tmp_path / "v1") == 160
 
 
 def test_here_some_memory_is_left() -> None:
-    assert available_memory() > 1 << 20
+    assert free_bytes() > 1 << 20
 
 
 def test_blocks_are_a_share_of_what_is_left_and_no_more_than_can_be_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kv_budget, "available_memory", lambda: 1_000_000)
+    monkeypatch.setattr(kv_budget, "free_bytes", lambda: 1_000_000)
 
     def blocks(context: int, **knobs: int) -> int:
         return block_count(ServingConfig(**knobs), block_bytes=100, block_size=32, context_length=context)  # type: ignore[arg-type]
