@@ -29,7 +29,7 @@ from build_engines.values import check_finite
 from build_engines.vocabulary import check_vocabulary
 from build_engines.weights import find_weights
 
-__all__ = ["TOKENIZER_FILES", "Checkpoint", "locate", "read_config"]
+__all__ = ["HUB_ID", "MODELOPT", "TOKENIZER_FILES", "Checkpoint", "locate", "read_config"]
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -42,9 +42,10 @@ TOKENIZER_FILES = (
     "vocab.json",
     "merges.txt",
 )
-_QUANT_FILES = ("quantize_config.json", "quant_config.json")  # of GPTQ and AWQ tools
+MODELOPT = "hf_quant_config.json"  # beside weights that ModelOpt quantised
+_QUANT_FILES = ("quantize_config.json", "quant_config.json", MODELOPT)  # of GPTQ and AWQ tools, of ModelOpt
 _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".whl")
-_HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,10 @@ class Checkpoint:
         return folder
 
 
-def locate(spec: EngineSpec, progress: Progress) -> Checkpoint:
+def locate(spec: EngineSpec, progress: Progress, *, quantised: bool = False) -> Checkpoint:
     """Find the source, fetching it where it is not here yet, and check it without reading the weights.
+
+    ``quantised``: one that ModelOpt quantised may pass.
 
     Raises:
         CheckpointError: missing, damaged, not reachable, or of a kind that is refused.
@@ -129,10 +132,10 @@ def locate(spec: EngineSpec, progress: Progress) -> Checkpoint:
             check_gguf(part)
         return Checkpoint(spec.model, "", parts[0], parts, ())
     if path.is_dir():
-        return _folder(path, spec, "")
-    if _HUB_ID.fullmatch(spec.model):
+        return _folder(path, spec, "", quantised)
+    if HUB_ID.fullmatch(spec.model):
         folder = hub.fetch(spec.model, spec.revision, offline=spec.offline, code=spec.trust_remote_code)
-        return _folder(folder, spec, folder.name)
+        return _folder(folder, spec, folder.name, quantised)
     if "://" in spec.model:
         raise CheckpointError(
             f"model '{spec.model}': an address; nothing is fetched by address: give the hub id 'owner/model' alone, or "
@@ -164,15 +167,16 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _folder(path: Path, spec: EngineSpec, revision: str) -> Checkpoint:
+def _folder(path: Path, spec: EngineSpec, revision: str, quantised: bool) -> Checkpoint:
     if not any(path.iterdir()):
         raise CheckpointError(f"checkpoint '{path}': the folder is empty; finish the download or name another.")
     config = read_config(path)
-    _check_config(path, config)
+    quantised = quantised and (path / MODELOPT).is_file()
+    _check_config(path, config, quantised)
     code = check_code(path, config, trusted=spec.trust_remote_code)
-    weights = find_weights(path)
+    weights = find_weights(path, quantised=quantised)
     check_vocabulary(path, config, {name: info for tensors in weights.values() for name, info in tensors.items()})
-    names = ("config.json", "generation_config.json", *TOKENIZER_FILES)
+    names = ("config.json", "generation_config.json", MODELOPT, *TOKENIZER_FILES)
     others = tuple(path / name for name in names if (path / name).is_file())
     if not any(file.name in ("tokenizer.json", "tokenizer.model", "vocab.json") for file in others):
         raise CheckpointError(
@@ -182,9 +186,11 @@ def _folder(path: Path, spec: EngineSpec, revision: str) -> Checkpoint:
     return Checkpoint(spec.model, revision, path, tuple(weights), others, code)
 
 
-def _check_config(path: Path, config: Mapping[str, Any]) -> None:
+def _check_config(path: Path, config: Mapping[str, Any], quantised: bool) -> None:
     if not config.get("model_type"):
         raise CheckpointError(f"checkpoint '{path}': config.json names no model_type; it must name the architecture.")
+    if quantised:
+        return
     packed = config.get("quantization_config")
     method = packed.get("quant_method", "unknown") if isinstance(packed, dict) else "unknown"
     beside = next((name for name in _QUANT_FILES if (path / name).is_file()), None)

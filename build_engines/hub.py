@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from build_engines.errors import CheckpointError
@@ -19,12 +20,21 @@ PATTERNS = (
     "chat_template*",
     "vocab.json",
     "merges.txt",
+    "hf_quant_config.json",  # of a checkpoint that ModelOpt quantised
     "README.md",  # its front matter declares the licence
 )
 _CODE = ("*.py",)
 
 
-def fetch(model: str, revision: str, *, offline: bool, code: bool = False, endpoint: str | None = None) -> Path:
+def fetch(
+    model: str,
+    revision: str,
+    *,
+    offline: bool,
+    code: bool = False,
+    patterns: Sequence[str] = PATTERNS,
+    endpoint: str | None = None,
+) -> Path:
     """The snapshot's folder in the hub's own cache; its name is the commit. ``code``: its Python files too.
 
     The hub's library reads HF_TOKEN, HF_HOME and HF_HUB_OFFLINE by itself, and resumes what was begun.
@@ -39,7 +49,7 @@ def fetch(model: str, revision: str, *, offline: bool, code: bool = False, endpo
         folder = snapshot_download(
             model,
             revision=revision or None,
-            allow_patterns=[*PATTERNS, *(_CODE if code else ())],
+            allow_patterns=[*patterns, *(_CODE if code else ())],
             ignore_patterns=["*/*", "consolidated*"],  # nested files and second copies of the weights
             local_files_only=offline,
             endpoint=endpoint,

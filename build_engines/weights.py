@@ -20,10 +20,11 @@ _SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 _PACKED = {".qweight": "GPTQ or AWQ", ".qzeros": "GPTQ or AWQ", ".absmax": "bitsandbytes", ".weight_packed": "packed"}
 
 
-def find_weights(folder: Path) -> Mapping[Path, Mapping[str, TensorInfo]]:
+def find_weights(folder: Path, *, quantised: bool = False) -> Mapping[Path, Mapping[str, TensorInfo]]:
     """The folder's safetensors files with their headers: one file, or all the shards of an index.
 
     Other safetensors files of the folder (an adapter, a second copy in another layout) are not looked at.
+    ``quantised``: packed weights are let pass.
 
     Raises:
         CheckpointError: none, only pickled ones, a shard missing or stray, an index that disagrees, a damaged file, or
@@ -35,7 +36,7 @@ def find_weights(folder: Path) -> Mapping[Path, Mapping[str, TensorInfo]]:
         found = {folder / _SINGLE: read_header(folder / _SINGLE)}
     else:
         raise _without(folder)
-    for tensors in found.values():
+    for tensors in () if quantised else found.values():
         _refuse_packed(folder, tensors)
     return found
 

@@ -24,6 +24,7 @@ class Verb:
 
 VERBS = {
     "build": Verb("build_engines.cli", "build an engine artifact from a checkpoint"),
+    "plan": Verb("build_engines.plan.cli", "say what a model needs on a kind of GPU: memory, parallelism, ceilings"),
     "repo": Verb("build_engines.repo_cli", "add, list and remove entries of the Triton model repository"),
     "serve": Verb("triton_launcher.cli", "start, supervise and drain a Triton server"),
     "generate": Verb("triton_llm_client.generate_cli", "generate text from one prompt"),
