@@ -19,6 +19,7 @@ Say = Callable[[str], None]
 SCENARIOS: Mapping[str, str] = {
     "fairness": "p95 TTFT of a tenant with 2 in flight, beside 64 long requests of another and beside 2",
     "prefix": "TTFT of a second request that shares a 512-token prefix, and of the first",
+    "restart": "TTFT of an engine's first request, with a 512-token prefix that the last process knew, and without",
     "lookup": "decode time of copy-heavy text, without prompt lookup and with it",
     "beside": "TTFT of a 16-token prompt beside 8 decoding streams, and alone",
 }
