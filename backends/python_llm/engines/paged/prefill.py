@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from python_llm.engines.paged.sequence import Sequence
 
-__all__ = ["ItlGoal", "share_by_tenant", "share_prefill"]
+__all__ = ["ItlGoal", "share_prefill"]
 
 _LEAST_CHUNK = 16  # tokens; a prompt always moves
 _GROWTH = 1.1
@@ -56,24 +54,5 @@ def share_prefill(prompts: list[Sequence], budget: int) -> list[tuple[Sequence, 
         extra = min(budget, sequence.remaining - granted)
         if extra:
             grants[sequence] = granted + extra
-            budget -= extra
-    return [(s, grants[s]) for s in prompts if s in grants]
-
-
-def share_by_tenant(prompts: list[Sequence], budget: int, served: Callable[[str], int]) -> list[tuple[Sequence, int]]:
-    """Equal parts of ``budget`` for the tenants that have prompts, the least served first; within a part as above."""
-    groups: dict[str, list[Sequence]] = {}
-    for sequence in prompts:
-        groups.setdefault(sequence.request.tenant, []).append(sequence)
-    grants: dict[Sequence, int] = {}
-    for number, tenant in enumerate(sorted(groups, key=served)):
-        part = budget // (len(groups) - number)
-        granted = share_prefill(groups[tenant], max(part, min(1, budget)))
-        grants.update(granted)
-        budget -= sum(count for _, count in granted)
-    for sequence in prompts:  # what the tenants with little to do have left over
-        extra = min(budget, sequence.remaining - grants.get(sequence, 0))
-        if extra:
-            grants[sequence] = grants.get(sequence, 0) + extra
             budget -= extra
     return [(s, grants[s]) for s in prompts if s in grants]

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import bisect
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from python_llm.engines.paged.block_pool import BlockPool
-from python_llm.engines.paged.prefill import ItlGoal, share_by_tenant
+from python_llm.engines.paged.prefill import ItlGoal, share_prefill
 from python_llm.engines.paged.prefix_cache import PrefixCache
 from python_llm.engines.paged.sequence import Sequence
 from python_llm.engines.paged.slice import Slice
-from python_llm.engines.paged.speculation import Speculation
-from python_llm.engines.paged.waiting import TenantShares, WaitingQueue
+from python_llm.engines.paged.speculation import Speculation, guess_limits
+from python_llm.engines.paged.tenant_shares import TenantShares, level_out
+from python_llm.engines.paged.victims import Victims
+from python_llm.engines.paged.waiting import WaitingQueue
 
 __all__ = ["Scheduler", "Slice"]
 
@@ -46,12 +47,13 @@ class Scheduler:
         self._cache = cache
         self._block_size = block_size
         self._max_running = max_running
-        self._shares = TenantShares()
+        self._shares = TenantShares(credit=2 * max_num_tokens)
         self.speculation = speculation or Speculation(None)
         self.goal = ItlGoal(max_itl_seconds, max_num_tokens)
         ready = cache.store.is_ready
         self.waiting = WaitingQueue(self._shares, ageing_seconds=ageing_seconds, clock=clock, ready=ready)
         self.running: list[Sequence] = []  # sorted by rank
+        self._victims = Victims(self.running, self._shares, pool, block_size=block_size, max_running=max_running)
         self.preemptions = 0
         self._copies: list[tuple[int, int]] = []
 
@@ -93,7 +95,7 @@ class Scheduler:
         self._admit()
         plan = self._plan()
         while not plan and self.running:
-            self._preempt(self._victim())  # nobody could move for want of blocks
+            self._preempt(self._victims.last())  # nobody could move for want of blocks
             plan = self._plan()
         for part in plan:
             self._shares.charge(part.sequence.request.tenant, part.count)
@@ -101,22 +103,35 @@ class Scheduler:
 
     def _plan(self) -> list[Slice]:
         self._make_room_for_the_first()
-        plan = self._decodes()
-        budget = self.goal.budget(len(plan)) - len(plan)
-        prompts = [s for s in self.running if s.remaining > 1]
-        for sequence in prompts:
+        for sequence in [s for s in self.running if s.remaining > 1]:
             self._cache.adopt(sequence, self._cache.match(sequence))
-        for sequence, count in share_by_tenant(prompts, budget, self._shares.served):
-            count = min(count, self._room(sequence))
-            if count:
-                self._extend(sequence, count)
-                plan.append(Slice(sequence, count, samples=count == sequence.remaining))
-        return plan if prompts else self._speculate(plan, budget)
+        budget = self.goal.budget(sum(s.remaining == 1 for s in self.running))
+        grants = self._grants(budget)
+        plan = self._decodes(grants)
+        used = _by_tenant([part.sequence for part in plan], lambda sequence: 1)
+        prompts = [s for s in self.running if s.remaining > 1]
+        for tenant, granted in grants.items():
+            mine = [s for s in prompts if s.request.tenant == tenant]
+            for sequence, count in share_prefill(mine, granted - used.get(tenant, 0)):
+                count = min(count, self._room(sequence))
+                if count:
+                    self._extend(sequence, count)
+                    plan.append(Slice(sequence, count, samples=count == sequence.remaining))
+        return plan if prompts else self._speculate(plan, budget - len(plan))
+
+    def _grants(self, budget: int) -> dict[str, int]:
+        """Tokens for each tenant. One of them is for the first in rank, whatever its tenant was served."""
+        if not self.running:
+            return {}
+        wants, first = _by_tenant(self.running, lambda sequence: sequence.remaining), self.running[0]
+        wants[first.request.tenant] -= 1
+        grants = level_out(wants, budget - 1, self._shares.served)
+        grants[first.request.tenant] += 1
+        return grants
 
     def _speculate(self, plan: list[Slice], budget: int) -> list[Slice]:
         """Add guesses to decoding sequences; they take no block from anybody."""
-        limits = {part.sequence: self._most_drafts(part.sequence) for part in plan if _may_guess(part.sequence)}
-        drafts = self.speculation.drafts(limits, len(plan), budget)
+        drafts = self.speculation.drafts(guess_limits(part.sequence for part in plan), len(plan), budget)
         guessed = []
         for part in plan:
             ids = drafts.get(part.sequence, [])[: self._room(part.sequence) - 1]
@@ -125,10 +140,6 @@ class Scheduler:
             guessed.append(Slice(part.sequence, 1 + len(ids), part.samples, tuple(ids)) if ids else part)
         return guessed
 
-    def _most_drafts(self, sequence: Sequence) -> int:
-        """The last token of a request needs no guess."""
-        return max(0, sequence.request.max_tokens - sequence.output_count - 1)
-
     def _make_room_for_the_first(self) -> None:
         """A prompt ranked first gets a block before those behind it grow: they must not hold it up."""
         if not self.running or self.running[0].remaining <= 1:
@@ -136,28 +147,42 @@ class Scheduler:
         first = self.running[0]
         self._cache.adopt(first, self._cache.match(first))
         while not self._room(first) and self.running[-1] is not first:
-            self._preempt(self._victim())
+            self._preempt(self._victims.last())
         if self._room(first):
             self._extend(first, 1)
 
-    def _decodes(self) -> list[Slice]:
+    def _decodes(self, grants: Mapping[str, int]) -> list[Slice]:
+        """A token of each decoding sequence, as far as its tenant's grant goes: who waited longest first."""
         plan: dict[Sequence, Slice] = {}
-        for sequence in [s for s in self.running if s.remaining == 1]:
-            while sequence in self.running and not self._room(sequence):
-                victim = self._victim()
+        left = dict(grants)
+        for sequence in self._decoding(left):
+            tenant = sequence.request.tenant
+            while left[tenant] > 0 and sequence in self.running and not self._room(sequence):
+                victim = self._victims.last()
                 plan.pop(victim, None)
                 self._preempt(victim)
-            if sequence in self.running:
+            if left[tenant] > 0 and sequence in self.running:
                 self._extend(sequence, 1)
                 plan[sequence] = Slice(sequence, 1, samples=True)
+                left[tenant] -= 1
         return list(plan.values())
+
+    def _decoding(self, left: dict[str, int]) -> list[Sequence]:
+        """Who decodes, the first in rank in front; if that is a prompt, a token of its tenant's is kept for it."""
+        decoding = [sequence for sequence in self.running if sequence.remaining == 1]
+        first = self.running[0] if self.running else None
+        if first is not None and first.remaining > 1:
+            left[first.request.tenant] -= 1
+        if self._shares.count < 2:
+            return decoding
+        return sorted(decoding, key=lambda s: (s is not first, s.last_token_ns))
 
     def _admit(self) -> None:
         """Move waiting sequences to running while each has a place, and room for all it must compute now."""
         while (sequence := self.waiting.first()) is not None:
             found = self._cache.match(sequence)
             while not self._fits(sequence, found):
-                victim = self._victim_for(sequence)
+                victim = self._victims.for_newcomer(sequence)
                 if victim is None:
                     return
                 self._preempt(victim)
@@ -174,35 +199,6 @@ class Scheduler:
         needed = sequence.blocks_for(len(sequence.tokens), self._block_size) - len(found)
         free = self._pool.free_count - sum(map(self._pool.is_free, found))
         return not self.running or needed <= free - promised
-
-    def _victim(self) -> Sequence:
-        """Who gives its blocks back: the last in rank, of the tenant that has most; never the first in rank."""
-        held = Counter(sequence.request.tenant for sequence in self.running)
-        later = self.running[1:] or self.running
-        return max(enumerate(later), key=lambda each: (held[each[1].request.tenant], each[0]))[1]
-
-    def _victim_for(self, sequence: Sequence) -> Sequence | None:
-        """A running sequence that makes way: its priority is worse, or its tenant has more than its share.
-
-        Only where the newcomer's tenant stays within its own share does it count what others have.
-        """
-        last = self.running[-1] if len(self.running) > 1 else None
-        if last is not None and last.priority > sequence.priority:
-            return last
-        if self._shares.count < 2 or self._share_of(sequence.request.tenant, sequence) > 1 / self._shares.count:
-            return None
-        victim = self._victim()
-        theirs, ours = victim.request.tenant, sequence.request.tenant
-        worse = victim.priority >= sequence.priority and victim is not self.running[0]
-        return victim if worse and theirs != ours and self._share_of(theirs) > 1 / self._shares.count else None
-
-    def _share_of(self, tenant: str, newcomer: Sequence | None = None) -> float:
-        """The part of places or blocks, whichever is larger, that the tenant holds, with the newcomer."""
-        mine = [sequence for sequence in self.running if sequence.request.tenant == tenant]
-        places = sum(s.places for s in mine) + (newcomer.places if newcomer else 0)
-        blocks = sum(len(s.blocks) for s in mine)
-        blocks += newcomer.blocks_for(len(newcomer.tokens), self._block_size) if newcomer else 0
-        return max(places / self._max_running, blocks / self._pool.total)
 
     def _room(self, sequence: Sequence) -> int:
         """Uncomputed tokens that its own and the free blocks can hold."""
@@ -245,6 +241,9 @@ def _rank(sequence: Sequence) -> tuple[int, int, int]:
     return sequence.rank
 
 
-def _may_guess(sequence: Sequence) -> bool:
-    """Not for beams, nor before the first token: what it brings comes first."""
-    return sequence.search is None and sequence.first_token_ns > 0
+def _by_tenant(sequences: Iterable[Sequence], count: Callable[[Sequence], int]) -> dict[str, int]:
+    """Sums of ``count`` over each tenant's sequences."""
+    sums: dict[str, int] = {}
+    for sequence in sequences:
+        sums[sequence.request.tenant] = sums.get(sequence.request.tenant, 0) + count(sequence)
+    return sums

@@ -12,11 +12,12 @@ r ** i > b B / (a + b B). r is each sequence's own, and decays towards what it l
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Protocol
 
 from python_llm.engines.paged.sequence import Sequence
 
-__all__ = ["Proposer", "Speculation", "StepCost"]
+__all__ = ["Proposer", "Speculation", "StepCost", "guess_limits"]
 
 _MOST = 16  # guesses of one sequence in one step
 _MEMORY = 0.8  # of the acceptance rate, for each guess judged
@@ -107,3 +108,12 @@ class Speculation:
         if rate > price:
             return max(1, min(_MOST, int(math.log(max(price, 1e-6)) / math.log(rate))))
         return int(len(sequence.tokens) - sequence.last_draft >= _RETRY)
+
+
+def guess_limits(decoding: Iterable[Sequence]) -> dict[Sequence, int]:
+    """How many guesses each may have: none for beams, nor before its first token; the last token needs none."""
+    return {
+        sequence: max(0, sequence.request.max_tokens - sequence.output_count - 1)
+        for sequence in decoding
+        if sequence.search is None and sequence.first_token_ns > 0
+    }

@@ -1,10 +1,7 @@
 """The queue before the engine: who is admitted next.
 
 By priority first, which rises by one for each ``ageing_seconds`` of waiting, so that nobody waits for ever. Among
-equals, the tenant that was served the fewest tokens so far: a tenant with a hundred requests gets no more than one
-with two. A tenant that comes (back) starts level with the least served of those that are there, so that it can
-neither save up service nor be made to pay for an idle hour. (Sheng et al. 2024, Virtual Token Counter: deficit round
-robin for a batch that changes at every token.) Within a tenant the earlier request goes first.
+equals, the tenant that was served the fewest tokens so far; within a tenant, the earlier request.
 """
 
 from __future__ import annotations
@@ -13,47 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from python_llm.engines.paged.sequence import Sequence
+from python_llm.engines.paged.tenant_shares import TenantShares
 
-__all__ = ["TenantShares", "WaitingQueue"]
-
-_REMEMBERED = 1024  # tenants that are not here now
-
-
-class TenantShares:
-    """Tokens served to each tenant; compared, never shown."""
-
-    def __init__(self) -> None:
-        self._served: dict[str, int] = {}
-        self._present: dict[str, int] = {}  # how many sequences of the tenant wait or run
-
-    @property
-    def count(self) -> int:
-        """Tenants that wait or run."""
-        return len(self._present)
-
-    def enter(self, tenant: str) -> None:
-        if tenant not in self._present:
-            level = min((self._served[t] for t in self._present), default=0)
-            self._served[tenant] = max(self._served.pop(tenant, 0), level)  # now the last to be forgotten
-            self._present[tenant] = 0
-        self._present[tenant] += 1
-
-    def leave(self, tenant: str) -> None:
-        self._present[tenant] -= 1
-        if not self._present[tenant]:
-            del self._present[tenant]
-            self._forget()
-
-    def charge(self, tenant: str, tokens: int) -> None:
-        self._served[tenant] += tokens
-
-    def served(self, tenant: str) -> int:
-        return self._served[tenant]
-
-    def _forget(self) -> None:
-        absent = [tenant for tenant in self._served if tenant not in self._present]
-        for tenant in absent[: max(0, len(absent) - _REMEMBERED)]:
-            del self._served[tenant]
+__all__ = ["WaitingQueue"]
 
 
 class WaitingQueue:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tokenizers import Tokenizer
+
 from python_llm.settings import ServingConfig
-from python_llm.tokenizer import Tokenizer
 from triton_llm_client.bench.scenarios.asking import ask, opened
 from triton_llm_client.bench.statistics import paired_ratio
 from triton_llm_client.bench.subjects import Setting
@@ -40,7 +41,7 @@ def read(path):
 
 def measure(setting: Setting, rounds: int, say: Callable[[str], None]) -> Figure:
     text = _LISTING * 3 + _LISTING[:40]
-    prompt = tuple(Tokenizer.load(setting.artifact).encode(text, special_tokens=True))
+    prompt = tuple(Tokenizer.from_file(str(setting.artifact / "tokenizer.json")).encode(text).ids)
     plain: list[float] = []
     guessed: list[float] = []
     with opened(setting) as without, opened(setting, ServingConfig(speculation="prompt_lookup")) as lookup:

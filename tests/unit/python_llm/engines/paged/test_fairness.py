@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from python_llm.engines.paged.prefill import ItlGoal, share_by_tenant
+from python_llm.engines.paged.prefill import ItlGoal
 from python_llm.engines.paged.scheduler import Scheduler
 from python_llm.engines.paged.sequence import Sequence
-from python_llm.engines.paged.waiting import TenantShares, WaitingQueue
+from python_llm.engines.paged.tenant_shares import TenantShares, level_out
+from python_llm.engines.paged.waiting import WaitingQueue
 from tests.unit.python_llm.engines.paged.test_scheduler import Loop
 
 
@@ -70,6 +71,21 @@ def test_who_comes_back_neither_saved_up_nor_pays() -> None:
     assert shares.served("worker") == 6000
 
 
+def test_an_occasional_tenant_has_a_credit_and_no_more() -> None:
+    shares = TenantShares(credit=100)
+    shares.enter("worker")
+    shares.charge("worker", 1000)
+    for _ in range(3):  # coming and going does not renew it
+        shares.enter("guest")
+        assert shares.served("guest") in (900, 950)
+        if shares.served("guest") == 900:
+            shares.charge("guest", 50)
+        shares.leave("guest")
+    shares.charge("worker", 1000)
+    shares.enter("guest")
+    assert shares.served("guest") == 1900
+
+
 def test_absent_tenants_are_forgotten_in_the_end() -> None:
     shares = TenantShares()
     for number in range(3000):
@@ -106,22 +122,20 @@ def test_a_better_priority_takes_a_place_and_the_loser_comes_back() -> None:
 
 
 @given(
-    tenants=st.lists(st.tuples(st.sampled_from("abc"), st.integers(2, 300)), min_size=1, max_size=12),
+    wants=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 300), min_size=1),
+    served=st.lists(st.integers(0, 200), min_size=4, max_size=4),
     budget=st.integers(0, 256),
 )
-def test_a_budget_is_shared_whole_and_by_tenant(tenants: list[tuple[str, int]], budget: int) -> None:
-    loop = Loop(1)
-    prompts = [loop.add([0] * count, tenant=tenant) for tenant, count in tenants]
-    shares = share_by_tenant(prompts, budget, loop.scheduler._shares.served)
-    granted = dict(shares)
-    assert len(granted) == len(shares)
-    assert sum(granted.values()) == min(budget, sum(count for _, count in tenants))
-    assert all(1 <= count <= sequence.remaining for sequence, count in shares)
-    present = {tenant for tenant, _ in tenants}
-    for tenant in present:
-        wanted = sum(count for each, count in tenants if each == tenant)
-        got = sum(count for sequence, count in shares if sequence.request.tenant == tenant)
-        assert got >= min(wanted, budget // len(present))
+def test_a_budget_is_shared_whole_and_levels_the_tenants(wants: dict[str, int], served: list[int], budget: int) -> None:
+    before = dict(zip("abcd", served, strict=True))
+    grants = level_out(wants, budget, before.__getitem__)
+    assert sum(grants.values()) == min(budget, sum(wants.values()))
+    assert all(0 <= grants[tenant] <= wants[tenant] for tenant in wants)
+    after = {tenant: before[tenant] + grants[tenant] for tenant in wants}
+    for tenant in wants:  # nobody got anything while a less served one wanted more
+        for other in wants:
+            if grants[tenant] and grants[other] < wants[other]:
+                assert after[tenant] <= after[other] + 1
 
 
 def test_steps_shrink_to_the_goal_while_streams_run_and_grow_again() -> None:
