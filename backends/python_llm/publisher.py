@@ -7,9 +7,11 @@ at the bucket's mean, with the remainders kept for the next time.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from python_llm.metrics import FAMILIES, Family
 from python_llm.readings import Readings
@@ -32,7 +34,7 @@ class Publisher:
         }
         self._series: dict[tuple[str, tuple[str, ...]], Any] = {}
         self._sent: dict[tuple[str, tuple[str, ...]], float] = {}
-        self._owed = {row.name: [0.0] * (len(row.bounds) + 1) for row in FAMILIES if row.bounds}
+        self._owed = {row.name: np.zeros(len(row.bounds) + 1) for row in FAMILIES if row.bounds}
         for row in FAMILIES:
             for values in row.sources:
                 self._at(row, values)
@@ -86,18 +88,15 @@ def _numbers(row: Family, readings: Readings) -> Iterator[tuple[tuple[str, ...],
     yield from readings.groups[row.each].items() if row.each else ()
 
 
-def thinned(seen: list[float], bounds: tuple[float, ...], owed: list[float]) -> list[float]:
+def thinned(seen: list[float], bounds: tuple[float, ...], owed: npt.NDArray[np.float64]) -> list[float]:
     """At most about MOST_OBSERVATIONS values for those ``seen``; ``owed`` is what each bucket is short of so far."""
     if len(seen) <= MOST_OBSERVATIONS:
         return seen
-    buckets: list[list[float]] = [[] for _ in owed]
-    for value in seen:
-        buckets[bisect_left(bounds, value)].append(value)
-    told = []
-    for place, values in enumerate(buckets):
-        if values:
-            owed[place] += len(values) * MOST_OBSERVATIONS / len(seen)
-            count = int(owed[place])
-            owed[place] -= count
-            told += [sum(values) / len(values)] * count
-    return told
+    values = np.array(seen)
+    places = np.searchsorted(bounds, values)  # upper bounds belong to their bucket
+    counts = np.bincount(places, minlength=len(owed))
+    means = np.bincount(places, values, len(owed)) / np.maximum(counts, 1)
+    owed += counts * (MOST_OBSERVATIONS / len(seen))
+    told = np.where(counts > 0, np.floor(owed), 0).astype(int)
+    owed -= told
+    return [float(value) for value in np.repeat(means, told)]

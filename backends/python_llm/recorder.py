@@ -18,7 +18,7 @@ from python_llm.generation import Event, Failed, Finished, FinishReason, Generat
 
 __all__ = ["Outcome", "Recorder", "Unrecorded"]
 
-_MOST_KEPT = 1 << 16  # observations of one kind that wait for the sampler; beyond them the oldest are forgotten
+_MOST_KEPT = 1 << 13  # observations of one kind that wait for the sampler; beyond them the oldest are forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +102,26 @@ class _TimedSink:
         self._recorder = recorder
         self._sink = sink
         self._arrival = arrival  # 0 once the first token is told
-        self._between = recorder.observed["between_tokens"]
+        self._between = recorder.observed["between_tokens"].append
         self._last: dict[int, float] = {}  # sequence -> when its latest token came, as time.monotonic()
 
     def __call__(self, event: Event, /) -> None:
         self._sink(event)
-        if isinstance(event, Tokens) and event.ids:
-            self._tokens(event.index, len(event.ids))
-        elif isinstance(event, Finished):
-            self._recorder.decoding -= self._last.pop(event.index, None) is not None
-        elif isinstance(event, Failed):
-            self._recorder.decoding -= len(self._last)
-            self._last.clear()
-
-    def _tokens(self, index: int, count: int) -> None:
-        now = time.monotonic()
-        last = self._last.get(index)
-        self._last[index] = now
-        self._recorder.output_tokens += count
-        if last is None:
-            self._begin(now)
-        elif count == 1:
-            self._between.append(now - last)
+        if isinstance(event, Tokens):
+            now = time.monotonic()
+            index, count = event.index, len(event.ids)
+            last = self._last.get(index)
+            self._last[index] = now
+            self._recorder.output_tokens += count
+            if last is None:
+                self._begin(now)
+            elif count == 1:
+                self._between(now - last)
+            else:
+                for _ in range(count):
+                    self._between((now - last) / count)
         else:
-            self._between.extend([(now - last) / count] * count)
+            self._end(event)
 
     def _begin(self, now: float) -> None:
         """A sequence's first token."""
@@ -133,3 +129,10 @@ class _TimedSink:
         if self._arrival:
             self._recorder.observed["first_token"].append(now - self._arrival)
             self._arrival = 0.0
+
+    def _end(self, event: Event) -> None:
+        if isinstance(event, Finished):
+            self._recorder.decoding -= self._last.pop(event.index, None) is not None
+        elif isinstance(event, Failed):
+            self._recorder.decoding -= len(self._last)
+            self._last.clear()

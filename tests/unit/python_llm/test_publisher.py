@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,7 +91,7 @@ def test_two_models_stand_side_by_side_and_leave_alone(publisher: Publisher) -> 
 
 @given(st.lists(st.lists(st.sampled_from([0.5, 1.5, 3.0, 9.0]), max_size=1500), max_size=8))
 def test_a_fair_share_of_many(rounds: list[list[float]]) -> None:
-    owed = [0.0] * (len(BOUNDS) + 1)
+    owed = np.zeros(len(BOUNDS) + 1)
     for seen in rounds:
         told = thinned(seen, BOUNDS, owed)
         assert len(told) <= MOST_OBSERVATIONS + len(owed)
@@ -105,6 +106,6 @@ def test_a_fair_share_of_many(rounds: list[list[float]]) -> None:
 
 
 def test_rare_buckets_are_told_in_the_long_run() -> None:
-    owed = [0.0] * (len(BOUNDS) + 1)
+    owed = np.zeros(len(BOUNDS) + 1)
     told = [value for _ in range(100) for value in thinned([0.5] * 1999 + [9.0], BOUNDS, owed)]
     assert told.count(9.0) in (9, 10)

@@ -168,7 +168,7 @@ def test_tokens_that_come_together_share_their_time() -> None:
     recorder = Recorder()
     events: list[Any] = []
     sink = recorder.watch(GenerateRequest("x", (1, 2), 9), events.append, 0.0)
-    for ids in (1,), (2, 3, 4), ():
+    for ids in (1,), (2, 3, 4), ():  # some, and none
         sink(Tokens(0, ids))
     assert recorder.output_tokens == 4
     gaps = list(recorder.observed["between_tokens"])
@@ -185,9 +185,9 @@ def test_tokens_that_come_together_share_their_time() -> None:
 def test_what_nobody_reads_stays_bounded() -> None:
     recorder = Recorder()
     sink = recorder.watch(GenerateRequest("x", (1,), 9), lambda event: None, 0.0)
-    for _ in range(70_000):
+    for _ in range(9_000):
         sink(Tokens(0, (1,)))
-    assert len(recorder.observed["between_tokens"]) == 1 << 16
+    assert len(recorder.observed["between_tokens"]) == 1 << 13
 
 
 def test_a_reason_that_is_not_ours_is_other() -> None:
