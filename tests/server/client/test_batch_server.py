@@ -43,7 +43,7 @@ def test_openai_lines_errors_and_the_ensemble(
 ) -> None:
     message = {"role": "user", "content": "bread"}
     body = {"model": "smollm2", "messages": [message], "max_tokens": 8}
-    bodies = [body, body | {"max_tokens": 10**6}, body | {"model": "nobody"}, body | {"n": 2}]
+    bodies = [body, body | {"max_tokens": 10**6}, body | {"model": "nobody"}, body | {"tools": [{"type": "function"}]}]
     lines = [
         {"custom_id": str(n), "method": "POST", "url": "/v1/chat/completions", "body": one}
         for n, one in enumerate(bodies)
@@ -60,7 +60,7 @@ def test_openai_lines_errors_and_the_ensemble(
         codes = ["max_tokens_too_large", "unknown_model", "unsupported_parameter"]
         assert [result["error"]["code"] for result in bad] == codes
         assert [result["response"]["status_code"] for result in bad] == [400, 404, 501]
-    assert "in.jsonl, line 4: [UNSUPPORTED unsupported_parameter] n 2" in capsys.readouterr().err
+    assert "in.jsonl, line 4: [UNSUPPORTED unsupported_parameter] tools" in capsys.readouterr().err
 
 
 def test_a_batch_outlives_a_restart_of_the_server(server: ServerUnderTest, tmp_path: Path) -> None:

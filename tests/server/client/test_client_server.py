@@ -67,6 +67,9 @@ def test_a_fresh_seed_above_2_to_the_63_survives(url: str) -> None:
         (GenerateParams(max_tokens=10**6), "smollm2", InvalidRequest),
         (GenerateParams(temperature=-1.0), "smollm2", InvalidRequest),
         (GenerateParams(), "nobody", NotFound),
+        (GenerateParams(num_return_sequences=2), "smollm2", Unsupported),  # of this engine
+        (GenerateParams(logit_bias={65: 1.0}), "smollm2", Unsupported),
+        (GenerateParams(stop_token_ids=[1, -5]), "smollm2", InvalidRequest),
     ],
 )
 def test_refusals_are_typed(url: str, params: GenerateParams, model: str, kind: type[ServeError]) -> None:

@@ -83,6 +83,27 @@ def test_messages_travel_as_json(url: str, triton: Any) -> None:
     assert triton.requests[1]["inputs"] == {"messages": '{"messages": [], "tools": []}'}
 
 
+def test_over_http_several_stop_ids_travel_in_vllms_object(triton: Any) -> None:
+    """Triton's generate routes take no list of several numbers."""
+    with Client(triton.http_url) as client:
+        for params in (
+            GenerateParams(stop_token_ids=[5, 6]),
+            GenerateParams(stop_token_ids=[5, 6], sampling_parameters={"n": 1}),
+            GenerateParams(stop_token_ids=[5]),
+            GenerateParams(stop_token_ids=[5, 6], sampling_parameters="no json"),
+        ):
+            client.generate("words a", params)
+    sent = [dict(request["inputs"]) for request in triton.requests]
+    for inputs in sent:
+        del inputs["text_input"]
+    assert sent == [
+        {"sampling_parameters": '{"stop_token_ids": [5, 6]}'},
+        {"sampling_parameters": '{"n": 1, "stop_token_ids": [5, 6]}'},
+        {"stop_token_ids": [5]},
+        {"stop_token_ids": [5, 6], "sampling_parameters": "no json"},
+    ]
+
+
 def test_leaving_the_iteration_cancels_on_the_server(url: str, triton: Any) -> None:
     with Client(url) as client:
         for chunk in client.stream("endless"):
