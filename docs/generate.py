@@ -151,7 +151,7 @@ _METRICS_NOTES = (
     "Each request ends once in `triton_llm_requests_finished_total`; those under `error` stand in "
     "`triton_llm_errors_total` too.",
     "A histogram takes at most 200 observations an update. Where more were seen, each bucket gets its share of 200 at "
-    "its mean: quantiles and averages hold, `_count` falls behind. Tokens per second are "
+    "its mean, from the latest 8,192: quantiles and averages hold, `_count` falls behind. Tokens per second are "
     "`rate(triton_llm_output_tokens_total)`, never a histogram's count.",
     "`nv_trt_llm_*` are NVIDIA's names for the TensorRT-LLM backend, with its labels: dashboards made for it, and the "
     "Gateway API Inference Extension (waiting, scheduled, fraction, tokens_per, max), and llm-d through it, read them. "

@@ -7,6 +7,7 @@ a time: who holds the turn, a name in the kernel that no death leaves behind. Th
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -30,10 +31,7 @@ class Turn:
     """A right that one process under the same parent has at a time."""
 
     def __init__(self, name: str) -> None:
-        started = Path(f"/proc/{os.getppid()}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[19]
-        world = os.readlink("/proc/self/ns/pid")  # containers may share the network, and with it these names
-        text = f"{world} {os.getppid()} {started} {name}"
-        self._address = "\0triton-llm-" + hashlib.sha256(text.encode()).hexdigest()
+        self._name = name
         self._socket: socket.socket | None = None
 
     def take(self) -> bool:
@@ -41,9 +39,11 @@ class Turn:
         if self._socket is None:
             bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
-                bound.bind(self._address)
-            except OSError:
+                bound.bind(_address(self._name))
+            except OSError as error:
                 bound.close()
+                if error.errno != errno.EADDRINUSE:
+                    raise
                 return False
             self._socket = bound
         return True
@@ -52,6 +52,13 @@ class Turn:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def _address(name: str) -> str:
+    """In Linux's abstract namespace, which containers share when they share the network; parents' ids come again."""
+    started = Path(f"/proc/{os.getppid()}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[19]
+    text = f"{os.readlink('/proc/self/ns/pid')} {os.getppid()} {started} {name}"
+    return "\0triton-llm-" + hashlib.sha256(text.encode()).hexdigest()
 
 
 class Sampler:
