@@ -52,11 +52,18 @@ class BackgroundLoad:
     """Mixed requests, one after another in each of ``in_flight`` places, until `finish`."""
 
     def __init__(
-        self, served: Served, seed: int, *, in_flight: int = _IN_FLIGHT, routes: Sequence[Route] = ROUTES
+        self,
+        served: Served,
+        seed: int,
+        *,
+        in_flight: int = _IN_FLIGHT,
+        routes: Sequence[Route] = ROUTES,
+        change: Callable[[Plan], Plan] = lambda plan: plan,
     ) -> None:
+        """``change`` may make another request of each."""
         self._served = served
         self._in_flight = in_flight
-        self._plans = _endless(seed, routes)
+        self._plans = map(change, _endless(seed, routes))
         self._finished = False
         self.endings: list[Ending] = []
         self._failure: BaseException | None = None

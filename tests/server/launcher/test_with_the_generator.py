@@ -59,6 +59,17 @@ def test_kill_9_of_the_backend_then_sigterm_under_load(tmp_path: Path, checkpoin
         assert_nothing_remains(server.marker)
 
 
+def test_an_engine_that_fails_its_requests_says_so_and_goes_on(tmp_path: Path, checkpoint: Path) -> None:
+    entries = repository(tmp_path, checkpoint, {"step_seconds": 0.02, "fail_at": 200})
+    with running_server(entries, run_dir=tmp_path / "run") as server:
+        first = server.tritonserver()
+        streams = OpenStreams(server, MODEL, 4, PROMPT, 2000)
+        streams.await_ends()
+        assert all("[INTERNAL engine_failed]" in str(error) for error in streams.errors)
+        assert_generates(server)
+        assert (server.tritonserver(), server.ready()[1]["restarts"]) == (first, 0)
+
+
 def test_an_engine_that_stalls_under_load_is_replaced(tmp_path: Path, checkpoint: Path) -> None:
     entries = repository(tmp_path, checkpoint, {"step_seconds": 0.02, "stall_at": 200})
     with running_server(entries, run_dir=tmp_path / "run", extra=["--stall-seconds", "3"]) as server:

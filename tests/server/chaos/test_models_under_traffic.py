@@ -1,0 +1,49 @@
+"""Models that are unloaded and loaded under traffic: what runs finishes, what comes is told, the service is back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from build_engines.live_server import LiveServer
+from python_llm.contract import role_model
+from tests.soak.chaos import BackgroundLoad
+from tests.soak.plan import Plan, Route
+from tests.soak.served import Served
+from tests.soak.verdict import reasons
+
+ROUTES: tuple[Route, ...] = ("generator", "unary")
+WAIT_SECONDS = 240.0  # only catches hangs
+
+
+def stay(plan: Plan) -> Plan:
+    """Send ``stop`` and stay to the end: Triton 2.50 loses count of requests whose clients go away, and then an unload
+    does not end. It does so for each client that leaves an ensemble, and for one that leaves in the moment its stream
+    ends.
+    """
+    return replace(plan, leave="stop") if plan.leave else plan
+
+
+def test_unload_and_load_under_traffic_ends_every_request_once(victim: Served) -> None:
+    server, name = victim.server, victim.name
+    first, restarts = server.tritonserver(), server.ready()[1]["restarts"]
+    models = [*(role_model(name, role) for role in ("tokenizer", "generator", "detokenizer", "unary")), name]
+    control = LiveServer(server.http_url)
+    load = BackgroundLoad(victim, seed=77, routes=ROUTES, change=stay)
+    load.await_answers(40)
+    assert control.unload(reversed(models), WAIT_SECONDS) == {}
+    server.wait_until(lambda: server.ready()[1]["models"].get(models[1]) != "READY", "/ready to say it is unloaded")
+    control.load(models, WAIT_SECONDS)
+    load.await_answers(40)
+    endings = load.finish()
+    print(reasons(endings))
+    assert not [ending for ending in endings if not ending.left and ending.ends != 1]
+    said = {ending.errors[0] for ending in endings if ending.errors and not ending.plan.malformed}
+    strange = [
+        text
+        for text in said
+        if not any(word in text for word in ("not_loaded", "unknown model", "not ready", "no available"))
+    ]
+    assert not strange, strange
+    server.wait_until(server.is_ready, "/ready")
+    victim.wait_until_idle()
+    assert (server.tritonserver(), server.ready()[1]["restarts"]) == (first, restarts)
