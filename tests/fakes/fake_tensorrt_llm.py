@@ -1,12 +1,14 @@
 """The fake TensorRT-LLM as an installed library, and artifacts it serves.
 
-The package is ``tests/fakes/tensorrt_llm``. A server finds it, with the metadata of a version, in a folder that its
-environment's PYTHONPATH names; nothing in the product knows of it.
+The package is ``tests/fakes/tensorrt_llm``. A server finds it, with the metadata of a version, in its working
+directory: Triton's stub ignores PYTHONPATH, and has the working directory on its path, as ``python -m`` has.
+Nothing in the product knows of it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,20 +20,49 @@ import pytest
 
 from python_llm.artifact import MANIFEST, SCHEMA, FileRecord, Limits, Manifest, ModelFacts, Source, sha256_of
 
-__all__ = ["NEW", "OLD", "PINNED", "WITHOUT_ENGINES", "install", "make_tensorrt_artifact", "version_in_use"]
+__all__ = [
+    "NEW",
+    "OLD",
+    "PINNED",
+    "WITHOUT_ENGINES",
+    "machine",
+    "make_tensorrt_artifact",
+    "version_in_use",
+]
 
 OLD, PINNED, NEW, WITHOUT_ENGINES = "1.2.0rc4", "1.2.1", "1.3.0rc2", "1.3.0"
+TENSORRT, CAPABILITY = "10.14.1.48", "9.0"
 _PACKAGE = Path(__file__).parent / "tensorrt_llm"
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
 def install(site: Path, version: str = PINNED) -> Path:
-    """Make ``site`` a folder with the library and its metadata; to be put on PYTHONPATH or sys.path."""
-    metadata = site / f"tensorrt_llm-{version}.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tensorrt_llm\nVersion: {version}\n", "utf-8")
+    """Make ``site`` a folder with the library, and the metadata of what belongs to it."""
+    for name, its_version in {"tensorrt_llm": version, "tensorrt": TENSORRT, "xgrammar": "0.1"}.items():
+        metadata = site / f"{name}-{its_version}.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {its_version}\n", "utf-8")
     (site / "tensorrt_llm").symlink_to(_PACKAGE)
     return site
+
+
+def install_gpus(folder: Path, count: int) -> Path:
+    """Make ``folder``, for PATH, with an nvidia-smi that tells of so many GPUs."""
+    folder.mkdir(parents=True)
+    tool = folder / "nvidia-smi"
+    row = f"Fake GPU, {CAPABILITY}, 81920, 80000"
+    tool.write_text("#!/bin/sh\n" + f"echo '{row}'\n" * count, "utf-8")
+    tool.chmod(0o755)
+    return folder
+
+
+@contextmanager
+def machine(folder: Path, gpus: int) -> Iterator[None]:
+    """Servers that start in the block find the library, and GPUs by the word of an nvidia-smi."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(install_gpus(folder / "bin", gpus)), prepend=os.pathsep)
+        patch.chdir(install(folder / "site"))
+        yield
 
 
 @contextmanager
@@ -75,6 +106,8 @@ def make_tensorrt_artifact(
     written = _engine_config(config, built, tp, pp, version) if is_engine else config
     (folder / "config.json").write_text(json.dumps(written), "utf-8")
     (folder / "tensorrt_llm_fake.json").write_text(json.dumps(dict(script or {})), "utf-8")
+    for rank in range(tp * pp if is_engine else 0):
+        (folder / f"rank{rank}.engine").write_bytes(b"engine")
     limits = Limits(*(built[f"max_{name}"] for name in ("batch_size", "input_len", "seq_len", "num_tokens")))
     manifest = Manifest(
         schema=SCHEMA,
@@ -85,7 +118,7 @@ def make_tensorrt_artifact(
         model=_facts(checkpoint, config),
         quantisation={"weights": "fp8"},
         files={file.name: FileRecord(file.stat().st_size, sha256_of(file)) for file in sorted(folder.iterdir())},
-        builder={"tensorrt_llm": version},
+        builder={"tensorrt_llm": version, "tensorrt": TENSORRT, "compute_capability": CAPABILITY},
         tp=tp,
         pp=pp,
         world_size=tp * pp,
