@@ -13,6 +13,8 @@ from typing import Any
 
 from build_engines.builders import Builder
 from build_engines.spec import EngineSpec
+from build_engines.spec_gpu import GPU_KNOBS
+from build_engines.stamp import Stamp
 from python_llm.artifact import MANIFEST, SCHEMA, FileRecord, Manifest, ModelFacts, Source, sha256_of
 
 __all__ = ["RECIPE", "builder_versions", "content_key", "folder_size", "manifest_of", "write_manifest"]
@@ -25,6 +27,7 @@ _LATER: Mapping[str, Any] = {
     "int4_rest": "int8",
     "check_quality": True,
     "trust_remote_code": False,
+    **{name: value for name, value in GPU_KNOBS.items() if name != "calib"},
 }
 
 
@@ -50,6 +53,8 @@ def content_key(hashes: Mapping[str, str], spec: EngineSpec, builder: Builder, r
         "limits": asdict(spec.limits),
         "versions": versions | {"recipe": recipe or RECIPE},
     } | {name: value for name, value in later.items() if value != _LATER[name]}
+    if spec.calib:
+        inputs["calib"] = sha256_of(Path(spec.calib))
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
@@ -62,8 +67,10 @@ def manifest_of(
     source: Source,
     facts: ModelFacts,
     quantisation: Mapping[str, Any],
+    stamp: Stamp | None = None,
 ) -> Manifest:
-    """The manifest of the finished files in ``output``."""
+    """The manifest of the finished files in ``output``. ``stamp``: what a builder for GPUs knows beside them."""
+    stamp = stamp or Stamp(limits=spec.limits)
     files = sorted(file for file in output.rglob("*") if file.is_file() and file.name != MANIFEST)
     return Manifest(
         schema=SCHEMA,
@@ -77,8 +84,12 @@ def manifest_of(
             str(file.relative_to(output)): FileRecord(size=file.stat().st_size, sha256=sha256_of(file))
             for file in files
         },
-        builder=builder_versions(builder),
-        limits=spec.limits,
+        builder={**builder_versions(builder), **stamp.builder},
+        tp=stamp.tp,
+        pp=stamp.pp,
+        world_size=stamp.tp * stamp.pp,
+        limits=stamp.limits,
+        features=stamp.features,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from build_engines.artifact import RECIPE, builder_versions, content_key, folder_size, manifest_of, write_manifest
-from build_engines.builders import Builder, check_spec, find_builder
+from build_engines.builders import Builder, GpuBuilder, check_spec, find_builder
 from build_engines.checkpoint import TOKENIZER_FILES, Checkpoint, locate, read_config
 from build_engines.errors import StorageError, storage_errors
 from build_engines.estimate import Estimate, Machine, check_room, estimate_of
@@ -77,8 +77,12 @@ def make_plan(spec: EngineSpec, engines: Path, progress: Progress | None = None,
     progress = progress or Silent()
     builder = find_builder(spec.engine)
     check_spec(spec, builder)
+    if isinstance(builder, GpuBuilder):
+        builder.require(spec)
     progress.phase("locate")
-    checkpoint = locate(spec, progress)
+    checkpoint = locate(spec, progress, quantised=isinstance(builder, GpuBuilder))
+    if isinstance(builder, GpuBuilder):
+        builder = builder.fitting(spec, checkpoint.path)
     progress.phase("hash")
     weights, others = checkpoint.hashes(progress)
     key = content_key({**weights, **others}, spec, builder)
@@ -155,6 +159,7 @@ def _produce(plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
         source=source,
         facts=facts,
         quantisation=quantisation,
+        stamp=plan.builder.stamp(spec, folder, output) if isinstance(plan.builder, GpuBuilder) else None,
     )
     manifest = replace(manifest, quality=_quality(plan, folder, Artifact(output, manifest), progress))
     progress.phase("write")

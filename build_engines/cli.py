@@ -10,6 +10,8 @@ from typing import Any
 
 from build_engines.artifact import folder_size
 from build_engines.build import BuildPlan, BuildResult, build, make_plan
+from build_engines.builders import GpuBuilder, check_spec, find_builder
+from build_engines.cli_gpu import add_gpu_arguments, gpu_knobs
 from build_engines.progress import for_stream
 from build_engines.quality_bounds import Quality
 from build_engines.spec import DEFAULT_MODEL, INT4_RESTS, QUANTISATIONS, EngineSpec
@@ -50,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--offline", action="store_true", help="use only what is on this machine")
     for limit in ("max-batch-size", "max-input-len", "max-seq-len", "max-num-tokens"):
         parser.add_argument(f"--{limit}", type=int, default=0, help="limit of engines that are compiled with limits")
+    add_gpu_arguments(parser)
     parser.add_argument("--engines", type=Path, default=Path("engines"), help="folder of artifacts (default: engines)")
     parser.add_argument("--force", action="store_true", help="replace an artifact of the same name")
     parser.add_argument("--verify", action="store_true", help="check a finished artifact's files in full before reuse")
@@ -76,7 +79,10 @@ def run(args: argparse.Namespace) -> int:
         max_input_len=args.max_input_len,
         max_seq_len=args.max_seq_len,
         max_num_tokens=args.max_num_tokens,
+        **gpu_knobs(args),
     )
+    if args.dry_run and isinstance(builder := find_builder(spec.engine), GpuBuilder):
+        return _say(spec, builder, args)
     progress = for_stream()
     if args.dry_run:
         plan = make_plan(spec, args.engines, progress, verify=args.verify)
@@ -86,6 +92,14 @@ def run(args: argparse.Namespace) -> int:
     result = build(spec, args.engines, progress, verify=args.verify)
     print(json.dumps(result.to_record()) if args.json else _last_line(result))
     return 0
+
+
+def _say(spec: EngineSpec, builder: GpuBuilder, args: argparse.Namespace) -> int:
+    """A dry run of a builder that needs a GPU to build and none to say how. A plan with a failed check is exit 2."""
+    check_spec(spec, builder)
+    said = builder.dry_run(spec, args.engines)
+    print(json.dumps(said.to_record()) if args.json else said)
+    return 0 if said.sound else 2
 
 
 def _plan_record(plan: BuildPlan) -> dict[str, object]:

@@ -5,6 +5,7 @@ CallerMistake (python_llm.errors, exit code 2)
  ├── CheckpointError  a source that is missing, damaged, or of a kind nothing here can compile
  ├── StorageError     a folder that cannot be written, a disk that is full, a name that is taken
  ├── MemoryShortage   a machine with less free memory than the build needs
+ ├── MissingRuntime   an engine library that is not here; the text says which container has it
  └── QualityLoss      an engine that loses more against its source than the bounds allow: the caller's to accept
 
 BuildFailure (exit code 1)  the builder broke on a checkpoint that looked sound
@@ -25,6 +26,7 @@ __all__ = [
     "CheckpointError",
     "LiveFailure",
     "MemoryShortage",
+    "MissingRuntime",
     "QualityLoss",
     "SpecError",
     "StorageError",
@@ -47,6 +49,10 @@ class StorageError(CallerMistake):
 
 class MemoryShortage(CallerMistake):
     """The build needs more memory than this machine has free."""
+
+
+class MissingRuntime(CallerMistake):
+    """The engine's library is not installed here, or in another version."""
 
 
 class QualityLoss(CallerMistake):

@@ -20,7 +20,8 @@ __all__ = ["Estimate", "Machine", "check_room", "estimate_of"]
 
 _FP32 = 4.0  # bytes a parameter: a GGUF is imported in fp32, and the quality check's source runs in it
 _FP16 = 2.0  # the most that int4 with fp16 beside it takes
-_STORED = {"int8": 1.03, "int4": 0.69, "fp8": 1.03}  # bytes a parameter in the artifact, scales included
+_STORED = {"int8": 1.03, "int4": 0.69, "fp8": 1.03, "int8_sq": 1.03, "int8_wo": 1.03, "nvfp4": 0.69}
+_STORED |= {"int4_wo": 0.69, "int4_awq": 0.69, "w4a8_awq": 0.69}  # bytes a parameter in the artifact, scales included
 _FIXED_DISK = 60e6  # tokenizer, the IR's graph, and room to breathe
 _FIXED_MEMORY = 0.7e9  # Python with torch, transformers and OpenVINO
 _LOGITS = 0.35e9  # of one passage, source and engine, at 50,000 words of vocabulary
@@ -79,7 +80,8 @@ def _estimate(spec: EngineSpec, parameters: Parameters, *, is_gguf: bool) -> Est
     count = parameters.count
     source = _FP32 if is_gguf else parameters.bytes / max(count, 1)
     stored = _FP16 if spec.int4_rest == "fp16" else _STORED.get(spec.quant, source)
-    phases = ["export", spec.quant, "verify", "write", *["import"] * is_gguf, *["quality"] * spec.check_quality]
+    compress = spec.quant if spec.quant in _SECONDS else "int4"  # of a GPU's formats, unmeasured
+    phases = ["export", compress, "verify", "write", *["import"] * is_gguf, *["quality"] * spec.check_quality]
     seconds = sum(fixed + rate * count / 1e9 for fixed, rate in map(_SECONDS.__getitem__, phases))
     memory = 2 * source * count  # the traced model and its IR, or two copies in an import
     if spec.check_quality:

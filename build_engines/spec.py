@@ -8,6 +8,7 @@ from pathlib import Path
 
 from build_engines.errors import SpecError
 from build_engines.quality_bounds import BOUNDS, QualityBounds
+from build_engines.spec_gpu import GROUPED, check_gpu_knobs
 from python_llm.artifact import Limits
 
 __all__ = ["DEFAULT_MODEL", "GROUP_SIZES", "INT4_RESTS", "QUANTISATIONS", "EngineSpec", "check_name", "default_name"]
@@ -15,7 +16,7 @@ __all__ = ["DEFAULT_MODEL", "GROUP_SIZES", "INT4_RESTS", "QUANTISATIONS", "Engin
 DEFAULT_MODEL = "smollm2"
 
 # The words a caller may say. What each means is the builder's own table (`Builder.formats`).
-QUANTISATIONS = ("none", "int8", "int4", "fp8")
+QUANTISATIONS = ("none", "int8", "int4", "fp8", "int8_sq", "int8_wo", "int4_wo", "int4_awq", "w4a8_awq", "nvfp4")
 INT4_RESTS = ("int8", "fp16")  # of the layers that int4 leaves
 GROUP_SIZES = (128, 64, 32, 16)  # of int4, tried in this order
 
@@ -44,6 +45,20 @@ class EngineSpec:
     max_input_len: int = 0
     max_seq_len: int = 0
     max_num_tokens: int = 0
+    form: str = ""  # from here on, of engines for GPUs: engine or checkpoint; empty: what the source is
+    tp: int = 1  # GPUs that share each layer
+    pp: int = 1  # groups of GPUs that share the layers
+    kv_dtype: str = "auto"  # of the KV cache: auto (16 bits), fp8, int8, nvfp4
+    calib: str = ""  # a local text file to calibrate with; empty: the library's own data, from the network
+    gpu: str = ""  # the kind it will run on, for the checks where none is seen
+    gpus_per_node: int = 8
+    max_beam_width: int = 1
+    max_lora_rank: int = 0  # 0: no LoRA
+    lora_modules: tuple[str, ...] = ()
+    speculative: str = "none"
+    max_draft_len: int = 0
+    log_probs: str = "none"  # logits that the engine keeps for them: none, output, all (the prompt's too)
+    plugins: tuple[str, ...] = ()  # OPTION=VALUE of the library's plugin options
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -53,9 +68,10 @@ class EngineSpec:
         if self.quant not in QUANTISATIONS:
             raise SpecError(f"quant '{self.quant}': it must be one of {', '.join(QUANTISATIONS)}.")
         self._check_numbers()
+        check_gpu_knobs(self)
 
     def _check_numbers(self) -> None:
-        if self.group_size and self.quant != "int4":
+        if self.group_size and self.quant not in GROUPED:
             raise SpecError(f"group_size {self.group_size}: only int4 has groups; drop it or choose quant int4.")
         if self.group_size and (self.group_size < 8 or self.group_size & (self.group_size - 1)):
             raise SpecError(f"group_size {self.group_size}: it must be a power of two, 8 or more, or 0 to choose.")
@@ -73,7 +89,7 @@ class EngineSpec:
 
     @property
     def quality_bounds(self) -> QualityBounds:
-        return self.bounds or BOUNDS[self.quant]
+        return self.bounds or BOUNDS.get(self.quant) or BOUNDS["int4" if "4" in self.quant else "int8"]
 
     @property
     def limits(self) -> Limits:

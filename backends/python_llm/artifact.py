@@ -35,11 +35,10 @@ SCHEMA = 1
 MANIFEST = "artifact.json"
 _VERIFIED = ".verified.json"
 
-# The package whose exact version must be the one that built the artifact, by kind.
+# The package whose exact version must be the one that built the artifact, by kind. A checkpoint is built by none.
 _RUNTIME_PACKAGE = {
     "openvino-ir": "openvino",
     "tensorrt_llm-engine": "tensorrt_llm",
-    "tensorrt_llm-checkpoint": "tensorrt_llm",
     "onnx": "onnxruntime",
     "tensorrt-plan": "tensorrt",
 }
@@ -106,6 +105,7 @@ class Manifest:
     world_size: int = 1
     limits: Limits = field(default_factory=Limits)
     quality: Mapping[str, Any] | None = None
+    features: Mapping[str, Any] = field(default_factory=dict)  # what an engine for GPUs was built to do
 
     def to_json(self) -> str:
         """The file's text. ``seal`` is the sha256 of everything else, so that an edit of the manifest shows."""

@@ -13,13 +13,15 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from build_engines.errors import SpecError
 from build_engines.progress import Progress
 from build_engines.spec import EngineSpec
+from build_engines.spec_gpu import GPU_KNOBS
+from build_engines.stamp import Stamp
 
-__all__ = ["Builder", "builder_names", "check_spec", "find_builder"]
+__all__ = ["Builder", "GpuBuilder", "Said", "builder_names", "check_spec", "find_builder"]
 
 _GROUP = "triton_llm.builders"
 _AUTO = "openvino"  # what `auto` means where nothing better is there
@@ -45,6 +47,32 @@ class Builder(Protocol):
 
     def verify(self, output: Path, vocab_size: int) -> None:
         """Load what was built and run one forward pass; raises BuildFailure."""
+
+
+class Said(Protocol):
+    """A dry run's outcome: its text, and as a record."""
+
+    @property
+    def sound(self) -> bool: ...
+
+    def to_record(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class GpuBuilder(Builder, Protocol):
+    """What a builder of engines for GPUs offers beside: its library is in a container, its engine has ranks."""
+
+    def fitting(self, spec: EngineSpec, folder: Path) -> GpuBuilder:
+        """The builder for this source: another one where it needs no build."""
+
+    def require(self, spec: EngineSpec) -> None:
+        """Refuse to build where the library is not; raises MissingRuntime with the command that goes where it is."""
+
+    def dry_run(self, spec: EngineSpec, engines: Path) -> Said:
+        """The complete plan of the build, of the model's config.json alone; runs everywhere."""
+
+    def stamp(self, spec: EngineSpec, folder: Path, output: Path) -> Stamp:
+        """What artifact.json says of the finished engine in ``output``, built of ``folder``."""
 
 
 def builder_names() -> tuple[str, ...]:
@@ -84,6 +112,8 @@ def check_spec(spec: EngineSpec, builder: Builder) -> None:
         raise SpecError(
             f"quant '{spec.quant}': the {builder.engine} engine lacks it; it has {', '.join(builder.formats)}."
         )
+    if not isinstance(builder, GpuBuilder):
+        _refuse_gpu_knobs(spec, builder)
     if builder.has_limits:
         return
     for limit in ("max_batch_size", "max_input_len", "max_seq_len", "max_num_tokens"):
@@ -91,4 +121,13 @@ def check_spec(spec: EngineSpec, builder: Builder) -> None:
             raise SpecError(
                 f"{limit} {value}: the {builder.engine} engine is not compiled for limits; leave it out and set the "
                 "serving knobs of the model's entry instead."
+            )
+
+
+def _refuse_gpu_knobs(spec: EngineSpec, builder: Builder) -> None:
+    for name, default in GPU_KNOBS.items():
+        if (value := getattr(spec, name)) != default:
+            raise SpecError(
+                f"{name} '{value}': the {builder.engine} engine runs on a CPU and has no such knob; leave it out, "
+                "or choose engine tensorrt_llm."
             )

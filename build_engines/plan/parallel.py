@@ -37,26 +37,30 @@ def refusals(model: ModelNumbers, layout: Layout) -> list[str]:
     """Every rule that this layout of the model breaks, with its remedy; empty where it is legal."""
     tp, pp = layout.tp, layout.pp
     found = []
-    if model.heads % tp:
-        found.append(f"tp {tp}: it must divide the {model.heads} heads; choose {_divisors(model.heads)}")
-    if model.kv_heads % tp and tp % model.kv_heads:
-        found.append(
-            f"tp {tp}: it must divide the {model.kv_heads} KV heads or be a multiple of them; choose another tp"
-        )
+    if broken := _undivided(model, tp):
+        legal = ", ".join(str(n) for n in range(1, 65) if not _undivided(model, n))
+        found.append(f"tp {tp}: it must divide {' and '.join(broken)}; choose one of {legal}")
     if pp > model.layers:
         found.append(f"pp {pp}: the model has {model.layers} layers and a stage holds one at least; lower pp")
-    return found + list(_undivided(model, layout))
+    return found if broken else found + list(_ungrouped(model, layout))
 
 
-def _undivided(model: ModelNumbers, layout: Layout) -> Iterator[str]:
-    """Row-parallel inputs and column-parallel outputs must divide, and a group must divide what a rank multiplies."""
+def _undivided(model: ModelNumbers, tp: int) -> list[str]:
+    """What a tp group cannot share evenly; KV heads may be copied instead."""
+    rows = (
+        (model.heads % tp, f"the {model.heads} heads"),
+        (model.kv_heads % tp and tp % model.kv_heads, f"the {model.kv_heads} KV heads, or be a multiple of them,"),
+        (model.intermediate % tp, f"the intermediate size {model.intermediate}"),
+    )
+    return [what for rest, what in rows if rest]
+
+
+def _ungrouped(model: ModelNumbers, layout: Layout) -> Iterator[str]:
+    """A group must divide the inputs that a rank multiplies: of row-parallel matrices, its share."""
     tp, group = layout.tp, layout.group_size
-    if model.intermediate % tp:
-        yield f"tp {tp}: it must divide the intermediate size {model.intermediate}; choose another tp"
-        return
-    for matrix in layer_matrices(model):
+    for matrix in layer_matrices(model) if group else ():
         inputs = matrix.inputs // tp if matrix.split == "row" else matrix.inputs
-        if group and matrix.quantised and inputs % group:
+        if matrix.quantised and inputs % group:
             yield (
                 f"group size {group}: it must divide the {inputs} inputs of '{matrix.name}' on one of {tp} ranks; "
                 "choose a smaller tp, another group size (--group-size), or a quant without groups"
@@ -131,7 +135,3 @@ def _rank(choice: Choice, sequences: int) -> tuple[object, ...]:
         layout.world if choice.fits else -layout.world,
         layout.pp,
     )
-
-
-def _divisors(number: int) -> str:
-    return ", ".join(str(n) for n in (1, 2, 4, 8, 16, 32) if number % n == 0)
