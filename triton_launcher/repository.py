@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from python_llm.artifact import Artifact
 from python_llm.settings import ModelEntry
 from triton_launcher.errors import LaunchRefused
+from triton_launcher.preflight.checks import KINDS, problems
+from triton_launcher.preflight.probe import probe
+from triton_launcher.preflight.wishes import Wishes
 
 __all__ = ["Entry", "check_entries", "select_entries"]
 
@@ -47,9 +50,34 @@ def select_entries(repository: Path, models: Sequence[str] = ()) -> tuple[Entry,
 
 
 def check_entries(entries: Sequence[Entry]) -> None:
-    """Open each artifact and compare its builder's version with the runtime's; raises ArtifactError, RecordError."""
-    for path in {path for entry in entries if (path := entry.artifact_path()) is not None}:
-        Artifact.open(path).check_runtime()
+    """Open each artifact and hold it to the runtime: its builder's version, and on GPUs all that preflight knows.
+
+    Raises:
+        ArtifactError, RecordError: one artifact or entry is not sound.
+        LaunchRefused: engines for GPUs cannot run here as asked; every problem is named.
+    """
+    opened = {path: Artifact.open(path) for entry in entries if (path := entry.artifact_path()) is not None}
+    found = []
+    for artifact in opened.values():
+        if artifact.kind not in KINDS:
+            artifact.check_runtime()
+    for entry in entries:
+        found += _preflight(entry, opened)
+    if found:
+        raise LaunchRefused("nothing was started:" + "".join(f"\n  {problem}" for problem in found))
+
+
+def _preflight(entry: Entry, opened: Mapping[Path, Artifact]) -> list[str]:
+    """Problems of the entry that runs an engine: the generator's."""
+    path = entry.artifact_path()
+    if entry.model_json is None or path is None or opened[path].kind not in KINDS:
+        return []
+    record = ModelEntry.read(entry.model_json)
+    if record.role != "generator":
+        return []
+    wishes = Wishes.of(record.serving)
+    facts = probe(path, wishes.lora_folders)
+    return [f"{entry.name}: {problem}" for problem in problems(opened[path].manifest, facts, wishes)]
 
 
 def _entry(folder: Path) -> Entry | None:
