@@ -18,7 +18,7 @@ from build_engines.builders._tensorrt_llm.container import api
 from build_engines.builders._tensorrt_llm.engine_files import read_engine
 from build_engines.builders._tensorrt_llm.quantised import QUANT_CONFIG
 from build_engines.builders._tensorrt_llm.target import COMMANDS_ONLY, Target, resolve
-from build_engines.plan.formats import FORMATS, KV_FORMATS, WORDS
+from build_engines.plan.formats import FORMATS, KV_FORMATS, WORDS, Format, missing_on
 from build_engines.plan.memory import BLOCK
 from build_engines.spec import QUANTISATIONS, EngineSpec
 from build_engines.spec_gpu import SPECULATIVE
@@ -129,3 +129,19 @@ def test_no_other_name_of_the_library_is_spelled_in_the_builder() -> None:
             text = node.value if isinstance(node, ast.Constant) else None
             if isinstance(text, str) and text.startswith("tensorrt_llm."):
                 assert text in FACTS or text in modules, f"{file.name}: {text}"
+
+
+def test_the_page_has_a_row_for_each_format() -> None:
+    page = (ROOT / "docs" / "tensorrt_llm.md").read_text("utf-8")
+    for row in FORMATS.values():
+        needs = ".".join(map(str, row.needs))
+        calibrated = "yes" if row.calibrated else "no"
+        columns = [_word(row, capability) for capability in ((8, 9), (8, 0), (9, 0), (10, 0))]
+        line = " | ".join((f"| `{row.name}`", row.algo or "16 bits", needs, *columns, calibrated))
+        assert f"{line} |\n" in page
+
+
+def _word(row: Format, capability: tuple[int, int]) -> str:
+    if missing_on(row, capability):
+        return "no"
+    return "yes" if capability <= row.verified_to else "not listed"
