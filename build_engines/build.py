@@ -86,7 +86,7 @@ def make_plan(spec: EngineSpec, engines: Path, progress: Progress | None = None,
     progress.phase("hash")
     weights, others = checkpoint.hashes(progress)
     key = content_key({**weights, **others}, spec, builder)
-    estimate = estimate_of(spec, checkpoint)
+    estimate = estimate_of(spec, checkpoint, on_gpu=isinstance(builder, GpuBuilder))
     plan = BuildPlan(spec, builder, checkpoint, weights, others, key, engines / spec.name, estimate, action="build")
     return replace(plan, action=_action(plan, verify))
 

@@ -37,6 +37,7 @@ _SECONDS = {
     "verify": (2.0, 15.0),
     "quality": (3.0, 95.0),
     "write": (0.5, 20.0),
+    "gpu": (120.0, 20.0),  # quantise and compile in the container: a guess, never measured
 }
 
 
@@ -70,9 +71,11 @@ class Machine:
         return Machine(disk=shutil.disk_usage(folder).free, memory=_free_memory())
 
 
-def estimate_of(spec: EngineSpec, checkpoint: Checkpoint) -> Estimate:
-    """What building ``checkpoint`` as ``spec`` says will take."""
+def estimate_of(spec: EngineSpec, checkpoint: Checkpoint, *, on_gpu: bool = False) -> Estimate:
+    """What building ``checkpoint`` as ``spec`` says will take; ``on_gpu``: in the memory of GPUs."""
     parameters = count_parameters(checkpoint)
+    if on_gpu:
+        return _estimate_on_gpu(parameters)
     return _estimate(spec, parameters, is_gguf=checkpoint.is_gguf)
 
 
@@ -88,6 +91,13 @@ def _estimate(spec: EngineSpec, parameters: Parameters, *, is_gguf: bool) -> Est
         memory = max(memory, (_FP32 + 2 * stored) * count + _LOGITS)  # a compiled engine repacks its weights
     disk = (_FP32 * is_gguf + source + stored) * count
     return Estimate(round(seconds, 1), disk=int(disk + _FIXED_DISK), memory=int(memory + _FIXED_MEMORY))
+
+
+def _estimate_on_gpu(parameters: Parameters) -> Estimate:
+    """At most the source once in memory, where the GPUs cannot hold it; a converted copy and the engine on the disk."""
+    seconds = sum(fixed + rate * parameters.count / 1e9 for fixed, rate in (_SECONDS["gpu"], _SECONDS["write"]))
+    disk = 2 * parameters.bytes + _FIXED_DISK
+    return Estimate(round(seconds, 1), disk=int(disk), memory=int(parameters.bytes + _FIXED_MEMORY))
 
 
 def check_room(estimate: Estimate, machine: Machine, subject: str, folder: Path) -> None:

@@ -21,7 +21,7 @@ from build_engines.builders._tensorrt_llm.command_route import EXAMPLES, command
 from build_engines.builders._tensorrt_llm.container import require_library
 from build_engines.builders._tensorrt_llm.dry_run import dry_run
 from build_engines.builders._tensorrt_llm.engine_files import built_limits, check_ranks, read_engine, tidy
-from build_engines.builders._tensorrt_llm.machine import installed, visible_gpus
+from build_engines.builders._tensorrt_llm.machine import installed
 from build_engines.builders._tensorrt_llm.quantised import QUANT_CONFIG
 from build_engines.builders._tensorrt_llm.target import Target, resolve
 from build_engines.errors import BuildFailure, CheckpointError, MissingRuntime
@@ -32,6 +32,7 @@ from build_engines.plan.source import find_config
 from build_engines.progress import Progress
 from build_engines.spec import DEFAULT_MODEL, EngineSpec
 from build_engines.stamp import Stamp
+from python_llm.gpus import visible_gpus
 
 __all__ = ["BUILDER", "TensorrtLlmBuilder"]
 
@@ -56,8 +57,8 @@ class TensorrtLlmBuilder:
     def require(self, spec: EngineSpec) -> None:
         """Refuse what cannot be executed here: a GGUF, and a build outside the container."""
         _refuse_gguf(spec.model)
-        path = Path(spec.model).expanduser()
-        if self.fitting(spec, path).kind == self.kind:
+        folder, _ = find_config(spec.model, spec.revision, offline=spec.offline)
+        if self.fitting(spec, folder).kind == self.kind:
             require_library(spec)
 
     def dry_run(self, spec: EngineSpec, engines: Path) -> Said:

@@ -33,7 +33,7 @@ ENGINE_LIBRARIES = {
 }
 
 TABLES = {"contract", "errors", "settings"}  # of python_llm: what every package may know
-ARTIFACT = TABLES | {"records", "artifact"}
+ARTIFACT = TABLES | {"records", "artifact", "gpus"}
 
 # package -> modules of python_llm it may import.
 MAY_KNOW = {

@@ -78,16 +78,11 @@ def _capability(manifest: Manifest, facts: RuntimeFacts, wishes: Wishes) -> Iter
             f"runs on the kind of GPU that built it: {_AGAIN} here."
         )
     needs = _NEEDS.get(str(manifest.quantisation.get("format")))
-    if manifest.kind != ENGINE and needs and kinds and _pair(kinds[0]) < needs:
+    if manifest.kind != ENGINE and needs and kinds and used[0].version < needs:
         yield (
             f"{manifest.quantisation['format']}: it needs compute capability {needs[0]}.{needs[1]}, here is {kinds[0]} "
             f"({used[0].name}); take a checkpoint of another quantisation, or another GPU."
         )
-
-
-def _pair(capability: str) -> tuple[int, int]:
-    major, _, minor = capability.partition(".")
-    return int(major), int(minor or 0)
 
 
 def _ranks(manifest: Manifest, facts: RuntimeFacts, wishes: Wishes) -> Iterator[str]:

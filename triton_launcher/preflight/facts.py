@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Gpu", "RuntimeFacts"]
+from python_llm.gpus import Gpu
 
-
-@dataclass(frozen=True)
-class Gpu:
-    name: str
-    capability: str  # compute capability, "9.0"
-    total: int  # bytes
-    free: int
+__all__ = ["RuntimeFacts"]
 
 
 @dataclass(frozen=True)

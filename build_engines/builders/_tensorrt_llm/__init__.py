@@ -4,7 +4,7 @@ target.py        what is built: the spec's words in the library's, limits filled
 checks.py        everything that can be checked without a GPU, all at once
 api_route.py     calls of the LLM API (calls.py), where as many GPUs are visible as there are ranks
 command_route.py quantise or convert, then trtllm-build, with fewer
-machine.py       what is visible and installed; container.py: where the library is, and how to get in
+container.py     where the library is, and how to get in; machine.py: what of it is installed
 calibration.py   a local text as the library's calibration data
 engine_files.py  rank files and config.json of what was built
 quantised.py     ModelOpt's quantised folders, which need no build

@@ -10,7 +10,7 @@ from build_engines.builders._tensorrt_llm.calibration import read_passages
 from build_engines.builders._tensorrt_llm.container import api
 from build_engines.builders._tensorrt_llm.target import COMMANDS_ONLY, Target
 from build_engines.errors import SpecError
-from build_engines.plan.formats import missing_on
+from build_engines.plan.formats import Format, KvFormat, missing_on
 from build_engines.plan.memory import Memory, memory_of
 from build_engines.plan.parallel import refusals
 from build_engines.plan.parts import parameters
@@ -64,9 +64,14 @@ def _format(target: Target) -> Iterator[Check]:
         elif why := missing_on(row, target.capability):
             yield Check(name, FAILED, f"{why}; choose another of the plan's formats, or another GPU")
         else:
-            yield Check(name, OK, row.name)
+            yield Check(name, OK, row.name + _unlisted(row, target.capability))
     if target.quant in ("int8_sq", "int8_wo") and target.spec.kv_dtype == "nvfp4":
         yield Check("kv cache", FAILED, "nvfp4 beside an int8 format; choose kv_dtype int8 or auto")
+
+
+def _unlisted(row: Format | KvFormat, capability: tuple[int, int]) -> str:
+    newest = row.verified_to if isinstance(row, Format) else capability
+    return "" if capability <= newest else "; the library's tables do not list it for this GPU: not verified there"
 
 
 def _route(target: Target) -> Iterator[Check]:
@@ -97,7 +102,7 @@ def _parallel(target: Target) -> Iterator[Check]:
     if not broken:
         nodes = f" on {target.nodes} nodes of {target.spec.gpus_per_node}" if target.nodes > 1 else ""
         yield Check("parallel", OK, f"tp {target.spec.tp} x pp {target.spec.pp} = {target.world} ranks{nodes}")
-    if target.spec.tp > target.spec.gpus_per_node:
+    if target.spec.tp > target.spec.gpus_per_node or (target.nodes > 1 and target.spec.gpus_per_node % target.spec.tp):
         yield Check(
             "parallel",
             FAILED,

@@ -36,6 +36,8 @@ def read_quantisation(folder: Path) -> dict[str, Any]:
     named = read_object(folder / QUANT_CONFIG).get("quantization")
     named = named if isinstance(named, dict) else {}
     algo = str(named.get("quant_algo") or "")
+    if not algo and named.get("kv_cache_quant_algo"):  # the cache alone
+        return {"weights": "none", "format": "none", "kv_cache": str(named["kv_cache_quant_algo"]).lower()}
     if algo not in _PACKED:
         raise CheckpointError(
             f"checkpoint '{folder}': {QUANT_CONFIG} names quant_algo '{algo}'; known are {', '.join(_PACKED)}: export "

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from build_engines.builders._tensorrt_llm.machine import VisibleGpu
 from build_engines.plan.devices import Gpu, find_gpu
 from build_engines.plan.formats import FORMATS, KV_FORMATS, WORDS, Format, KvFormat
 from build_engines.plan.memory import Layout
 from build_engines.plan.model_numbers import ModelNumbers, read_numbers
 from build_engines.spec import EngineSpec
 from python_llm.artifact import Limits
+from python_llm.gpus import Gpu as VisibleGpu
 
 __all__ = ["COMMANDS_ONLY", "Target", "resolve"]
 
@@ -93,8 +93,8 @@ def resolve(spec: EngineSpec, config: Mapping[str, Any], visible: tuple[VisibleG
         quant=WORDS.get(spec.quant, spec.quant),
         limits=_limits(spec, numbers.context),
         gpu=gpu,
-        capability=_version(seen.capability) if seen else gpu.version if gpu else None,
-        gpu_memory=min(each.memory for each in visible) if seen else int(gpu.memory_gb * 1e9) if gpu else 0,
+        capability=seen.version if seen else gpu.version if gpu else None,
+        gpu_memory=min(each.total for each in visible) if seen else int(gpu.memory_gb * 1e9) if gpu else 0,
         visible=len(visible),
         route="llm_api" if enough and not by_script and spec.speculative == "none" else "commands",
     )
@@ -109,8 +109,3 @@ def _limits(spec: EngineSpec, context: int) -> Limits:
         max_seq_len=length,
         max_num_tokens=spec.max_num_tokens or _TOKENS,
     )
-
-
-def _version(capability: str) -> tuple[int, int]:
-    major, _, minor = capability.partition(".")
-    return int(major), int(minor or 0)

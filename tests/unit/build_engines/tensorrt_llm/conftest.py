@@ -8,12 +8,12 @@ import pytest
 
 from build_engines.builders import tensorrt_llm
 from build_engines.builders._tensorrt_llm import container
-from build_engines.builders._tensorrt_llm.machine import VisibleGpu
 from build_engines.builders._tensorrt_llm.target import Target, resolve
 from build_engines.spec import EngineSpec
+from python_llm.gpus import Gpu
 from tests.unit.build_engines.plan.models import config_of
 
-H100 = VisibleGpu("NVIDIA H100 80GB HBM3", "9.0", 81559 << 20)
+H100 = Gpu("NVIDIA H100 80GB HBM3", "9.0", 81559 << 20, 80000 << 20)
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container, "installed", lambda package: "")
 
 
-def see(monkeypatch: pytest.MonkeyPatch, count: int, gpu: VisibleGpu = H100) -> None:
+def see(monkeypatch: pytest.MonkeyPatch, count: int, gpu: Gpu = H100) -> None:
     monkeypatch.setattr(tensorrt_llm, "visible_gpus", lambda: (gpu,) * count)
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from fake_gpus import GIB
 from python_llm.artifact import SCHEMA, FileRecord, Limits, Manifest, ModelFacts, Source
+from python_llm.gpus import Gpu
 from python_llm.settings import ServingConfig
 from triton_launcher.preflight.checks import ENGINE, problems
-from triton_launcher.preflight.facts import Gpu, RuntimeFacts
+from triton_launcher.preflight.facts import RuntimeFacts
 from triton_launcher.preflight.wishes import Wishes
 
 CHECKPOINT = "tensorrt_llm-checkpoint"
