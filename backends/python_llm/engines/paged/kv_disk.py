@@ -21,7 +21,8 @@ from python_llm.engines.paged.kv_layout import BlockLayout
 __all__ = ["KvDisk", "ReadJob"]
 
 _log = logging.getLogger(__name__)
-_QUEUED_WRITES = 64  # blocks
+_QUEUED_WRITES = 64  # blocks, at most
+_QUEUED_BYTES = 64 << 20  # of them; one block in any case
 _TOUCH_SECONDS = 60.0  # a file's last use is written down at most this often
 
 
@@ -61,12 +62,13 @@ class KvDisk:
         self._used: dict[bytes, None] = {}
         self._touched: dict[bytes, float] = {}  # digest -> when its file's last use was written down
         self._closed = False
+        self._most_writes = max(1, min(_QUEUED_WRITES, _QUEUED_BYTES // max(1, layout.nbytes)))
         self._thread = threading.Thread(target=self._run, name="kv-disk", daemon=True)
         self._thread.start()
 
     @property
     def has_room(self) -> bool:
-        return self.writable and not self._closed and len(self._writes) < _QUEUED_WRITES
+        return self.writable and not self._closed and len(self._writes) < self._most_writes
 
     def write(self, digest: bytes, content: Content) -> bool:
         """Store the block some time, unless the queue is full."""

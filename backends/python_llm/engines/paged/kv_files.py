@@ -31,7 +31,7 @@ _CHECKSUM_BYTES = 32
 _BEGIN = _HEADER.size + _CHECKSUM_BYTES  # of the content
 _KEY_FOLDER = re.compile(r"[0-9a-f]{64}")
 _SCRATCH = re.compile(r"\.[0-9a-f]{16}\.part")
-_SCRATCH_SECONDS = 60.0  # a write takes milliseconds: an older scratch file is a dead process's
+_SCRATCH_SECONDS = 10.0  # a write takes milliseconds: an older scratch file is a dead process's
 _NAME = re.compile(r"[0-9a-f]{32}\.kv")
 _ROOM = 15 / 16  # of the cap is kept when the cap was passed, so that not every write has to look for the oldest
 

@@ -79,6 +79,11 @@ def test_a_hit_from_disk_is_bit_for_bit_a_hit_from_memory(
     assert (stranger.finished().usage.cached_prompt_tokens, stats.store_loads) == (0, 0)
 
 
+def test_the_cache_is_sized_to_the_memory_that_is_left_and_what_could_be_used(model_xml: Path) -> None:
+    serving = ServingConfig(kv_cache_bytes=0, max_running=3)
+    assert OpenVinoRunner(model_xml, serving, context_length=100).block_count == 3 * 4  # blocks of 32 tokens
+
+
 def _resident(array: npt.NDArray[Any]) -> int:
     """Bytes of the array's pages that are in memory."""
     page = mmap.PAGESIZE

@@ -26,9 +26,12 @@ from python_llm.engines.paged import kv_costs
 from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.kv_costs import LoadCosts
 from python_llm.engines.paged.kv_files import KvFiles
+from python_llm.engines.paged.speculation import Speculation
 from python_llm.settings import ServingConfig
 from tests.unit.python_llm.engines.paged.test_paged_engine import (
     CONTEXT,
+    FixedPrice,
+    Guesser,
     at_step,
     check,
     engine_over,
@@ -84,6 +87,7 @@ def damage(path: Path, how: int, stranger: bytes) -> None:
     damages=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 9999)), max_size=6),
     arrivals=st.lists(st.integers(1, 12), min_size=8, max_size=8),
     dear=st.booleans(),
+    lies=st.sampled_from([0, 1, 3, 1000]),
 )
 def test_whatever_becomes_of_the_blocks_the_tokens_are_those_of_the_plain_loop(
     requests: list[GenerateRequest],
@@ -94,14 +98,15 @@ def test_whatever_becomes_of_the_blocks_the_tokens_are_those_of_the_plain_loop(
     damages: list[tuple[int, int]],
     arrivals: list[int],
     dear: bool,
+    lies: int,
 ) -> None:
-    """Tiny pools and tiers, preemption, restarts over one folder, files damaged between them and swapped."""
+    """Tiny pools and tiers, preemption, guesses, restarts over one folder, files damaged between them and swapped."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(kv_costs, "_GUESSED_PREFILL_SECONDS", 60.0 if dear else 0.002)
         tiers: dict[str, Any] = {"kv_host_bytes": host, "kv_disk_bytes": disk, "kv_disk_path": folder if disk else ""}
-        for _ in range(3):
+        for _ in range(2):
             runner = FakeRunner(block_count=least_blocks(requests, block_size) + spare, block_size=block_size)
-            with engine_over(runner, **tiers) as engine:
+            with engine_over(runner, Speculation(Guesser(lies), FixedPrice(0.1)) if lies else None, **tiers) as engine:
                 sinks = {r.request_id: Collector(r.sequence_count) for r in requests}
                 for request, step in list(zip(requests, arrivals, strict=False))[1:]:
                     at_step(runner, step, partial(engine.submit, request, sinks[request.request_id]))
