@@ -121,7 +121,9 @@ def plan_model(model: ModelNumbers, device: Gpu | Cpu, wish: Wish) -> Plan:
     length = wish.length or min(4096, model.context)
     if length > model.context:
         raise SpecError(f"length {length}: the model's context is {model.context} tokens; ask for fewer.")
-    total = int((device.memory_gb if isinstance(device, Gpu) else wish.memory_gb or 1e3) * 1e9)
+    if isinstance(device, Cpu) and not wish.memory_gb:
+        raise SpecError(f"memory_gb 0: the memory beside {device.name} is the machine's; give it with --memory-gb.")
+    total = int((device.memory_gb if isinstance(device, Gpu) else wish.memory_gb) * 1e9)
     ranked = choices(
         model,
         wish.layout,

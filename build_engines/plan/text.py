@@ -32,10 +32,11 @@ def _head(plan: Plan) -> Iterator[str]:
 
 
 def _choices(plan: Plan) -> Iterator[str]:
-    yield f"{'tp':>3} {'pp':>3} {'weights':>9} {'activ.':>8} {'reserve':>8} {'KV':>8} {'seqs':>6}  GB of one GPU"
+    kind = "GPU" if isinstance(plan.device, Gpu) else "CPU's machine"
+    yield f"{'tp':>3} {'pp':>3} {'weights':>9} {'activ.':>8} {'reserve':>8} {'KV':>8} {'seqs':>6}  GB of one {kind}"
     yield from (_row(choice) for choice in plan.ranked)
     memory = plan.best.memory
-    yield f"  a token's KV: {memory.kv_token:,} bytes on one GPU, a block of {BLOCK}: {memory.kv_token * BLOCK:,}"
+    yield f"  a token's KV: {memory.kv_token:,} bytes on one {kind}, a block of {BLOCK}: {memory.kv_token * BLOCK:,}"
 
 
 def _row(choice: Choice) -> str:

@@ -13,7 +13,9 @@ __all__ = ["traps_of"]
 
 
 def traps_of(model: ModelNumbers, gpu: Gpu | None, best: Choice, sequences: int) -> list[str]:
-    """For the choice that the plan would take."""
+    """For the choice that the plan would take; they are TensorRT-LLM's, and a CPU has none of them."""
+    if gpu is None:
+        return []
     return [*_of_memory(best.memory, best, sequences), *_of_layout(model, best.layout, gpu), *_of_kv(best.layout)]
 
 
@@ -29,14 +31,14 @@ def _of_memory(memory: Memory, best: Choice, sequences: int) -> Iterator[str]:
     )
 
 
-def _of_layout(model: ModelNumbers, layout: Layout, gpu: Gpu | None) -> Iterator[str]:
-    if layout.tp > 1 and gpu is not None and not gpu.has_nvlink:
+def _of_layout(model: ModelNumbers, layout: Layout, gpu: Gpu) -> Iterator[str]:
+    if layout.tp > 1 and not gpu.has_nvlink:
         yield f"{gpu.name} has no NVLink: {2 * model.layers // layout.pp} all-reduces a token go over PCIe"
     if layout.tp > 1 and model.vocab % layout.tp:
         yield f"the vocabulary of {model.vocab} is padded to a multiple of tp {layout.tp}"
     if layout.format.calibrated:
         yield "calibration reads cnn_dailymail from the network unless CALIB names a local text"
-    if gpu is not None and gpu.version > layout.format.verified_to:
+    if gpu.version > layout.format.verified_to:
         yield f"{layout.quant} is not listed for {gpu.name} (compute capability {gpu.capability}): not verified there"
 
 

@@ -175,4 +175,13 @@ def test_devices_are_found_in_any_case_and_guessed() -> None:
     assert find_gpu("4090").name == "RTX-4090"
     with pytest.raises(SpecError, match="did you mean 'H200'"):
         find_gpu("H2000")
-    assert plan_model(model_of("llama-3.1-8b"), find_cpu("EPYC-9654"), Wish(memory_gb=64)).best.fits
+
+
+def test_a_cpu_has_the_memory_of_its_machine_and_no_traps_of_a_gpu() -> None:
+    model, cpu = model_of("llama-3.1-8b"), find_cpu("EPYC-9654")
+    plan = plan_model(model, cpu, Wish(memory_gb=64, quant="int8_wo"))
+    assert plan.best.fits
+    assert plan.traps == ()
+    assert plan.ceilings.decode_one < cpu.bandwidth_gbs / 8
+    with pytest.raises(SpecError, match="--memory-gb"):
+        plan_model(model, cpu, Wish())
