@@ -92,15 +92,14 @@ class Load:
     async def _stop(self, request_id: str) -> None:
         """Found, or over already: either is well."""
         with suppress(grpc.aio.AioRpcError):
-            async for _ in self._service.ModelStreamInfer(iter([stop_message(self._name, request_id)])):
+            async for _ in self._answers(stop_message(self._name, request_id)):
                 pass
 
     async def _read_stream(self, ending: Ending, leaving: asyncio.Event) -> None:
-        call = self._service.ModelStreamInfer(iter([request_message(self._name, ending.plan)]))
         if ending.plan.leave_after == 0:
             leaving.set()
         try:
-            async for answer in call:
+            async for answer in self._answers(request_message(self._name, ending.plan)):
                 response = answer.infer_response
                 final = bool(response.parameters["triton_final_response"].bool_param)
                 ending.take(response, final=final, error=answer.error_message)
@@ -108,6 +107,17 @@ class Load:
                     leaving.set()
         except grpc.aio.AioRpcError as error:
             _break(ending, error)
+
+    async def _answers(self, request: Any) -> AsyncIterator[Any]:
+        """One stream for the one request; it is cancelled with the task that reads it."""
+        call = self._service.ModelStreamInfer()
+        try:
+            await call.write(request)
+            await call.done_writing()
+            async for answer in call:
+                yield answer
+        finally:
+            call.cancel()  # a stream that has ended does not mind
 
     async def _read_unary(self, ending: Ending, leaving: asyncio.Event) -> None:
         try:
