@@ -135,7 +135,8 @@ class Executor:
         self._tell(job, True)
 
     def _tell(self, job: Job, finished: bool) -> None:
-        prompt_logprobs = self._prompt_logprobs(job.prompt, job.params.prompt_logprobs) if job.steps == 1 else []
+        first = job.steps == 1 or not job.streaming
+        prompt_logprobs = self._prompt_logprobs(job.prompt, job.params.prompt_logprobs) if first else []
         job.result.put(Update(tuple(s.snapshot(prompt_logprobs) for s in job.sequences), finished))
 
     def _prompt_logprobs(self, prompt: Sequence[int], count: int | None) -> list[dict[int, Logprob]]:

@@ -3,55 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from python_llm.engine import Capabilities, EngineLimits, EngineStats, Failed, FinishReason, GenerateRequest, Sink
 from python_llm.engines.tensorrt import refusals
 from python_llm.engines.tensorrt.library import Library
 from python_llm.engines.tensorrt.options import Options
-from python_llm.engines.tensorrt.progress import Progress
 from python_llm.engines.tensorrt.sampling import library_priority, sampling_params
 from python_llm.engines.tensorrt.statistics import Statistics
+from python_llm.engines.tensorrt.work import Part, Work, make_parts
 from python_llm.errors import ServeError
 
 __all__ = ["TensorRtEngine"]
 
 _STATISTICS_SECONDS = 1.0  # one wait for the next record
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Part:
-    """One request of the library: a sequence, or all beams of a request."""
-
-    sequences: list[Progress]
-    result: Any = None
-
-    @property
-    def ended(self) -> bool:
-        return all(sequence.ended for sequence in self.sequences)
-
-
-@dataclass
-class _Work:
-    """One request of ours. ``failed``: its Failed was sent, and nothing follows."""
-
-    request: GenerateRequest
-    sink: Sink
-    parts: list[_Part] = field(default_factory=list)
-    prompt_told: bool = False
-    failed: bool = False
-
-    @property
-    def ended(self) -> bool:
-        return self.failed or all(part.ended for part in self.parts)
 
 
 class TensorRtEngine:
@@ -64,11 +33,11 @@ class TensorRtEngine:
         self._library = library
         self._options = options
         self._llm = library.llm(**options.arguments(library))
-        self._adapters: Mapping[str, Path] = options.adapters
+        self._lora = _lora_request(options, library)
         self._statistics = Statistics()
         self._steps = 0
         self._wake = threading.Condition()  # guards the three below
-        self._works: dict[str, _Work] = {}
+        self._works: dict[str, Work] = {}
         self._death: BaseException | None = None
         self._closed = False
         self._loop = asyncio.new_event_loop()
@@ -84,8 +53,8 @@ class TensorRtEngine:
             elif self._death is not None:
                 error = refusals.broken(self._death)
             if error is None:
-                work = self._works[request.request_id] = _Work(request, sink)
-                work.parts = _parts(request, sink)
+                work = self._works[request.request_id] = Work(request, sink)
+                work.parts = make_parts(request, sink)
                 self._loop.call_soon_threadsafe(self._begin, work)
                 return
         sink(Failed(error))
@@ -143,12 +112,12 @@ class TensorRtEngine:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _begin(self, work: _Work) -> None:
+    def _begin(self, work: Work) -> None:
         for part in work.parts:
             if not (work.failed or part.ended):
                 self._follow(self._run_part(work, part))
 
-    async def _run_part(self, work: _Work, part: _Part) -> None:
+    async def _run_part(self, work: Work, part: Part) -> None:
         if part.ended or work.failed:
             return  # before the library had it
         try:
@@ -161,9 +130,9 @@ class TensorRtEngine:
         except Exception as error:
             self._fault(work, error)
 
-    def _hand_over(self, request: GenerateRequest, part: _Part) -> Any:
+    def _hand_over(self, request: GenerateRequest, part: Part) -> Any:
         params = sampling_params(request, part.sequences[0].index, self._library, self.limits.vocab_size)
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {} if self._lora is None else {"lora_request": self._lora}
         if request.priority:
             more["priority"] = library_priority(request.priority)
         if request.cache_salt:
@@ -171,7 +140,7 @@ class TensorRtEngine:
         ids = [*request.prompt_ids, *request.resume_ids]
         return self._llm.generate_async(ids, params, streaming=request.beam is None, **more)
 
-    def _take(self, work: _Work, part: _Part, output: Any) -> None:
+    def _take(self, work: Work, part: Part, output: Any) -> None:
         if work.failed or work.ended:
             return
         if not work.prompt_told:
@@ -181,7 +150,7 @@ class TensorRtEngine:
             sequence.take(each)
         self._look_for_the_end(work)
 
-    def _fault(self, work: _Work, error: Exception) -> None:
+    def _fault(self, work: Work, error: Exception) -> None:
         """One request's own, or the executor's: then every request is lost, and the launcher starts anew."""
         if isinstance(error, ServeError) or self._library.is_of_the_request(error):
             self._fail(work, refusals.of_the_library(work.request.request_id, error))
@@ -192,12 +161,12 @@ class TensorRtEngine:
         for each in list(self._works.values()):
             self._fail(each, refusals.broken(error))
 
-    def _fail(self, work: _Work, error: ServeError) -> None:
+    def _fail(self, work: Work, error: ServeError) -> None:
         if not work.ended:
             work.failed = True
             work.sink(Failed(error))
         for part in work.parts:
-            _abort(part)
+            part.abort()
         self._look_for_the_end(work)
 
     def _end_early(self, request_id: str, index: int | None) -> None:
@@ -206,16 +175,16 @@ class TensorRtEngine:
         for part in work.parts if work else ():
             if index is None or [sequence.index for sequence in part.sequences] == [index]:
                 self._finish(part, "cancelled")
-                _abort(part)
+                part.abort()
         if work:
             self._look_for_the_end(work)
 
     @staticmethod
-    def _finish(part: _Part, reason: FinishReason) -> None:
+    def _finish(part: Part, reason: FinishReason) -> None:
         for sequence in part.sequences:
             sequence.end(reason)
 
-    def _look_for_the_end(self, work: _Work) -> None:
+    def _look_for_the_end(self, work: Work) -> None:
         if work.ended:
             with self._wake:
                 if self._works.get(work.request.request_id) is work:
@@ -235,13 +204,8 @@ class TensorRtEngine:
             await asyncio.sleep(max(0.0, begun + _STATISTICS_SECONDS - self._loop.time()))
 
 
-def _parts(request: GenerateRequest, sink: Sink) -> list[_Part]:
-    indices = range(request.first_index, request.first_index + request.sequence_count)
-    sequences = [Progress(request, index, sink) for index in indices]
-    return [_Part(sequences)] if request.beam is not None else [_Part([each]) for each in sequences]
-
-
-def _abort(part: _Part) -> None:
-    if part.result is not None:
-        with contextlib.suppress(Exception):  # of a request that is over, or of a dead executor
-            part.result.abort()
+def _lora_request(options: Options, library: Library) -> Any:
+    adapter = options.adapter
+    if adapter is None:
+        return None
+    return library.make("LoRARequest", {"lora_name": adapter.name, "lora_int_id": 1, "lora_path": str(adapter)})

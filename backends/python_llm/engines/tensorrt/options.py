@@ -67,6 +67,7 @@ class Options:
                 )
         options = Options(artifact, serving, Build.read(artifact), given)
         options._check_backend(subject)
+        options._check_adapter(subject)
         options._check_speculation()
         return options
 
@@ -116,10 +117,10 @@ class Options:
         return str(self.given.get("guided_decoding_backend") or "")
 
     @property
-    def adapters(self) -> Mapping[str, Path]:
-        """LoRA adapters by the names of their folders."""
-        folders = (Path(each) for each in (self.given.get("lora_config") or {}).get("lora_dir", ()))
-        return {folder.name: folder for folder in folders}
+    def adapter(self) -> Path | None:
+        """The LoRA adapter that every request of this served model gets; named relative to the artifact."""
+        folders = (self.given.get("lora_config") or {}).get("lora_dir", ())
+        return (self.artifact.path / folders[0]).resolve() if folders else None
 
     @property
     def sampler(self) -> str:
@@ -149,8 +150,9 @@ class Options:
             **self.given,
             "kv_cache_config": {**self._kv_cache(), **self.given.get("kv_cache_config", {})},
         }
-        if self.adapters:
+        if self.adapter is not None:
             wanted["enable_lora"] = True
+            wanted["lora_config"] = {**self.given["lora_config"], "lora_dir": [str(self.adapter)]}
         speculative = self._speculative()
         if speculative:
             wanted["speculative_config"] = speculative
@@ -186,6 +188,18 @@ class Options:
         if self.guided_backend == "llguidance":
             raise CallerMistake(
                 f"{subject}, key 'guided_decoding_backend': 'llguidance' runs with checkpoints alone; say xgrammar."
+            )
+
+    def _check_adapter(self, subject: str) -> None:
+        folders = (self.given.get("lora_config") or {}).get("lora_dir", ())
+        if len(folders) > 1:
+            raise CallerMistake(
+                f"{subject}, key 'lora_config.lora_dir': {len(folders)} adapters; a served model has one, which all "
+                "its requests get: add an entry for each."
+            )
+        if self.adapter is not None and not self.adapter.is_dir():
+            raise CallerMistake(
+                f"{subject}, key 'lora_config.lora_dir': '{self.adapter}' is no folder; name an adapter's."
             )
 
     def _check_speculation(self) -> None:

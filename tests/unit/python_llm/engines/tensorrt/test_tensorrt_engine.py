@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from dataclasses import replace
@@ -10,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from collector import Collector
 from fake_tensorrt_llm import NEW, WITHOUT_ENGINES, make_tensorrt_artifact, version_in_use
 from python_llm import engine as engines
-from python_llm.engine import Engine, Failed, Finished, GenerateRequest, SamplingParams
+from python_llm.engine import BeamParams, Engine, Failed, Finished, GenerateRequest, Guide, SamplingParams
 from python_llm.engines.tensorrt.engine import TensorRtEngine
 from python_llm.errors import EngineFailure, InvalidRequest, Unsupported
 from python_llm.settings import ServingConfig
 from server_under_test import wait_until
+from tiny_checkpoint import make_tiny_checkpoint
 
 from .conftest import CONTEXT, VOCABULARY, Open
 
@@ -345,3 +348,51 @@ def test_loading_imports_nothing_until_the_knobs_are_checked(pinned: str, tmp_pa
     with pytest.raises(Exception, match="did you mean"):
         engines.load(folder, ServingConfig(engine_options={"kv_cache_confg": {}}))
     assert "tensorrt_llm" not in sys.modules
+
+
+def test_an_adapter_is_every_requests(version: str, kind: str, open_engine: Open, tmp_path: Path) -> None:
+    with open_engine(kind, version=version) as engine:
+        plain = run(engine, ENDLESS).ids
+        artifact = engine._options.artifact.path  # type: ignore[attr-defined]
+    (tmp_path / "french").mkdir()
+    adapted = engines.load(artifact, ServingConfig(engine_options={"lora_config": {"lora_dir": ["../french"]}}))
+    try:
+        ids = run(adapted, ENDLESS).ids
+        assert ids == run(adapted, replace(ENDLESS, request_id="again")).ids
+        assert ids != plain
+    finally:
+        adapted.close()
+
+
+def test_a_guide_is_followed(pinned: str, kind: str, tmp_path: Path) -> None:
+    folder = make_tensorrt_artifact(tmp_path / "artifact", make_tiny_checkpoint(tmp_path / "tiny", layers=1), kind=kind)
+    engine = engines.load(folder, ServingConfig(engine_options={"guided_decoding_backend": "xgrammar"}))
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        guided = replace(ENDLESS, end_ids=frozenset({2}), guide=Guide("regex", "[0-9]{4}"))
+        sink = run(engine, guided)
+        assert re.fullmatch("[0-9]{4}", tokenizer.decode(sink.ids))
+        assert sink.finished().reason == "stop"
+        error = fails(engine, replace(guided, request_id="y", resume_ids=(50,))).error
+        assert isinstance(error, Unsupported)
+        broken = fails(engine, replace(guided, request_id="z", guide=Guide("regex", "("))).error
+        assert isinstance(broken, InvalidRequest)
+    finally:
+        engine.close()
+
+
+def test_beams_come_whole_and_best_first(version: str, kind: str, tmp_path: Path, checkpoint: Path) -> None:
+    build = {"max_beam_width": 4}
+    folder = make_tensorrt_artifact(tmp_path / "artifact", checkpoint, kind=kind, version=version, build=build)
+    given = {} if kind == "tensorrt_llm-engine" else {"max_beam_width": 4}
+    engine = engines.load(folder, ServingConfig(engine_options=given))
+    try:
+        assert engine.capabilities.max_beam_width == 4
+        sink = run(engine, replace(ENDLESS, beam=BeamParams(4), sequence_count=2))
+        assert sorted(sink.streams) == [0, 1]
+        assert sink.streams[0] != sink.streams[1]
+        assert all(len(ids) == 40 for ids in sink.streams.values())
+        error = fails(engine, replace(ENDLESS, request_id="y", beam=BeamParams(4), log_probs=True)).error
+        assert isinstance(error, Unsupported)
+    finally:
+        engine.close()
