@@ -127,8 +127,8 @@ def strike(served: Served, event: Event, seed: int) -> str:
     )
     load.await_answers(_UNDER_WAY)
     endings = load.finish()
-    silent = [ending.plan for ending in endings if not ending.left and ending.ends != 1]
-    assert not silent, f"requests without one end: {silent[:3]}"
+    wrong = [ending for ending in endings if not ending.left and (ending.ends != 1 or ending.after_the_end)]
+    assert not wrong, f"requests without one end: {wrong[:3]}"
     assert_whole(served, restarts + 1)
     broken = sum(1 for ending in endings if ending.errors and not ending.plan.malformed)
     return f"{len(endings)} requests, {broken} ended with an error, 1 restart"

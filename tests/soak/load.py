@@ -128,6 +128,6 @@ class Load:
 
 
 def _break(ending: Ending, error: Any) -> None:
-    """What ended the call: a refusal, or the connection's end."""
-    if not ending.left:
+    """What ended the call: a refusal, or the connection's end, which takes nothing from an answer that is complete."""
+    if not ending.left and not ending.ends:
         ending.errors.append(f"{error.code().name}: {error.details()}")
