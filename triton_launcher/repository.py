@@ -9,6 +9,7 @@ from pathlib import Path
 from python_llm.artifact import Artifact
 from python_llm.settings import ModelEntry
 from triton_launcher.errors import LaunchRefused
+from triton_launcher.nodes import missing_nodes
 from triton_launcher.preflight.checks import KINDS, problems
 from triton_launcher.preflight.probe import probe
 from triton_launcher.preflight.wishes import Wishes
@@ -76,8 +77,9 @@ def _preflight(entry: Entry, opened: Mapping[Path, Artifact]) -> list[str]:
     if record.role != "generator":
         return []
     wishes = Wishes.of(record.serving)
-    facts = probe(path, wishes.lora_folders)
-    return [f"{entry.name}: {problem}" for problem in problems(opened[path].manifest, facts, wishes)]
+    facts, manifest = probe(path, wishes.lora_folders), opened[path].manifest
+    found = [missing_nodes(manifest, entry.name.removesuffix("-generator")), *problems(manifest, facts, wishes)]
+    return [f"{entry.name}: {problem}" for problem in found if problem]
 
 
 def _entry(folder: Path) -> Entry | None:
