@@ -28,11 +28,17 @@ class QualityBounds:
                 raise SpecError(f"{name} {getattr(self, name)}: it must be 0 or more.")
 
 
-BOUNDS: Mapping[str, QualityBounds] = {
+_WORDS: Mapping[str, QualityBounds] = {
     "none": QualityBounds(min_agreement=0.97, max_kl=0.005, max_perplexity_ratio=1.005),
     "int8": QualityBounds(min_agreement=0.92, max_kl=0.02, max_perplexity_ratio=1.02),
     "fp8": QualityBounds(min_agreement=0.92, max_kl=0.02, max_perplexity_ratio=1.02),
     "int4": QualityBounds(min_agreement=0.80, max_kl=0.20, max_perplexity_ratio=1.15),
+}
+# A GPU's formats are held to the word they refine; none of them was ever measured.
+BOUNDS: Mapping[str, QualityBounds] = {
+    **_WORDS,
+    **dict.fromkeys(("int8_sq", "int8_wo"), _WORDS["int8"]),
+    **dict.fromkeys(("int4_wo", "int4_awq", "w4a8_awq", "nvfp4"), _WORDS["int4"]),
 }
 
 

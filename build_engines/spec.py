@@ -89,7 +89,7 @@ class EngineSpec:
 
     @property
     def quality_bounds(self) -> QualityBounds:
-        return self.bounds or BOUNDS.get(self.quant) or BOUNDS["int4" if "4" in self.quant else "int8"]
+        return self.bounds or BOUNDS[self.quant]
 
     @property
     def limits(self) -> Limits:
