@@ -252,6 +252,14 @@ def test_mistakes_are_told_alike(server: ServerUnderTest, engine: str, body: dic
     assert f"[INVALID_ARG {reason}] " in answer.json()["error"]
 
 
+@pytest.mark.parametrize("name", ["image_url_input", "image_url"])
+def test_images_are_refused_by_name(server: ServerUnderTest, engine: str, name: str) -> None:
+    body = {"text_input": "x", name: "http://127.0.0.1/x.png"}
+    answer = httpx.post(f"{server.http_url}/v2/models/{engine}-generator/generate", json=body, timeout=60)
+    assert answer.status_code == 400
+    assert f"[UNSUPPORTED not_supported] {name}" in answer.json()["error"]
+
+
 def test_two_requests_of_one_id_are_refused(server: ServerUnderTest, engine: str) -> None:
     async def run() -> ServeError | None:
         async with AsyncClient(server.grpc_url, model=engine) as client:

@@ -155,7 +155,7 @@ def test_resumed_tokens_are_not_sent_again(version: str, kind: str, open_engine:
 
 
 def test_cancelling_ends_it_once(version: str, kind: str, open_engine: Open) -> None:
-    with open_engine(kind, version=version, script={"step_seconds": 0.01}) as engine:
+    with open_engine(kind, version=version, script={"step_seconds": 0.05}) as engine:
         sink = Collector(2)
         engine.submit(replace(ENDLESS, max_tokens=200, sequence_count=2), sink)
         wait_until(lambda: len(sink.streams[0]) > 2, "tokens", 60)
@@ -172,7 +172,7 @@ def test_cancelling_ends_it_once(version: str, kind: str, open_engine: Open) -> 
 
 
 def test_one_cancelled_at_once_never_runs(pinned: str, kind: str, open_engine: Open) -> None:
-    with open_engine(kind, script={"step_seconds": 0.01}) as engine:
+    with open_engine(kind, script={"step_seconds": 0.05}) as engine:
         sink = Collector()
         engine.submit(replace(ENDLESS, max_tokens=200), sink)
         engine.cancel("x")
@@ -266,7 +266,7 @@ def test_penalties_bias_and_banned_tokens_reach_the_library(pinned: str, kind: s
 def test_priorities_order_what_waits(pinned: str, tmp_path: Path, checkpoint: Path) -> None:
     with version_in_use(NEW, tmp_path / "newer"):
         artifact = make_tensorrt_artifact(
-            tmp_path / "artifact", checkpoint, kind="tensorrt_llm-checkpoint", script={"step_seconds": 0.01}
+            tmp_path / "artifact", checkpoint, kind="tensorrt_llm-checkpoint", script={"step_seconds": 0.05}
         )
         engine = engines.load(artifact, ServingConfig(max_running=1))
         try:
@@ -274,8 +274,8 @@ def test_priorities_order_what_waits(pinned: str, tmp_path: Path, checkpoint: Pa
             sinks = {name: _Ordered(name, order) for name in ("first", "late", "early")}
             engine.submit(replace(ENDLESS, request_id="first", max_tokens=200), sinks["first"])
             wait_until(lambda: sinks["first"].ids, "the first one's tokens", 60)
-            engine.submit(replace(ENDLESS, request_id="late", priority=5), sinks["late"])
-            engine.submit(replace(ENDLESS, request_id="early", priority=-5), sinks["early"])
+            engine.submit(replace(ENDLESS, request_id="late", priority=5, max_tokens=4), sinks["late"])
+            engine.submit(replace(ENDLESS, request_id="early", priority=-5, max_tokens=4), sinks["early"])
             wait_until(lambda: len(executor_of(engine)._jobs) == 3, "all three", 60)
             engine.cancel("first")
             for sink in sinks.values():
@@ -307,7 +307,7 @@ def test_statistics_are_the_librarys(version: str, kind: str, open_engine: Open)
 
 
 def test_draining_waits_and_then_cancels(pinned: str, kind: str, open_engine: Open) -> None:
-    with open_engine(kind, script={"step_seconds": 0.002}) as engine:
+    with open_engine(kind, script={"step_seconds": 0.03}) as engine:
         sink = Collector()
         engine.submit(ENDLESS, sink)
         engine.drain(time.monotonic() + 60.0)
@@ -319,7 +319,7 @@ def test_draining_waits_and_then_cancels(pinned: str, kind: str, open_engine: Op
 
 
 def test_a_closed_engine_takes_nothing(pinned: str, kind: str, open_engine: Open) -> None:
-    with open_engine(kind, script={"step_seconds": 0.01}) as engine:
+    with open_engine(kind, script={"step_seconds": 0.05}) as engine:
         running = Collector()
         engine.submit(replace(ENDLESS, max_tokens=200), running)
         engine.close()
