@@ -41,7 +41,9 @@ def test_unload_and_load_under_traffic_ends_every_request_once(victim: Served) -
     strange = [
         text
         for text in said
-        if not any(word in text for word in ("not_loaded", "unknown model", "not ready", "no available"))
+        if not any(
+            word in text for word in ("not_loaded", "unknown model", "not ready", "no available", "stopped accepting")
+        )
     ]
     assert not strange, strange
     server.wait_until(server.is_ready, "/ready")
