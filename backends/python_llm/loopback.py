@@ -29,12 +29,8 @@ __all__ = ["Arrays", "Loopback"]
 Arrays = dict[str, npt.NDArray[Any]]
 
 _DEFAULT_ADDRESS = "127.0.0.1:8001"  # of a Triton that the launcher did not start
-_NOT_LOADED = (
-    "unknown model",
-    "no available versions",
-    "is not ready",
-    "stopped accepting",
-)  # what Triton says of a model it lacks
+# What Triton says of a model it lacks, or is taking away.
+_NOT_LOADED = ("unknown model", "no available versions", "is not ready", "stopped accepting")
 _UNBOUNDED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
