@@ -19,6 +19,7 @@ class Build:
     context_logits: bool = True
     generation_logits: bool = True
     max_beam_width: int = 0
+    paged_context: bool = True  # what chunked prefill and the reuse of KV blocks need
 
     @staticmethod
     def read(artifact: Artifact) -> Build:
@@ -31,6 +32,7 @@ class Build:
                 bool(built.get("gather_context_logits", False)),
                 bool(built.get("gather_generation_logits", False)),
                 int(built.get("max_beam_width", 1)),
+                bool(built.get("plugin_config", {}).get("use_paged_context_fmha", True)),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CallerMistake(f"'{file}': {error!r}; an engine has a build_config there: build it again.") from error

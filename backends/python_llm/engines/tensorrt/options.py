@@ -105,7 +105,7 @@ class Options:
 
     @property
     def chunked_prefill(self) -> bool:
-        return bool(self.given.get("enable_chunked_prefill", True))
+        return bool(self.given.get("enable_chunked_prefill", self.build.paged_context))
 
     @property
     def cache_tokens(self) -> int:

@@ -164,6 +164,16 @@ def test_an_option_of_another_version_is_refused_with_the_version(
             arguments(artifacts[CHECKPOINT], **newer)
 
 
+def test_an_engine_without_paged_context_takes_prompts_of_one_step(tmp_path: Path, checkpoint: Path) -> None:
+    build = {"plugin_config": {"use_paged_context_fmha": False}, "max_num_tokens": 100}
+    artifact = Artifact.open(make_tensorrt_artifact(tmp_path / "a", checkpoint, kind=ENGINE, build=build))
+    options = Options.read(artifact, ServingConfig())
+    assert not options.chunked_prefill
+    assert options.max_input_len == 100
+    wanted = Options.read(artifact, ServingConfig(engine_options={"enable_chunked_prefill": True}))
+    assert wanted.max_input_len == 255
+
+
 def test_another_sampler_has_fewer_abilities(pinned: str, artifacts: dict[str, Artifact]) -> None:
     for options in (
         {"sampler_type": "TorchSampler"},
