@@ -21,7 +21,7 @@ from python_llm.errors import EngineFailure, ServeError
 from python_llm.settings import ServingConfig
 from server_under_test import ServerUnderTest, running_server, start_server
 from triton_launcher import processes
-from triton_llm_client import AsyncClient, Chunk, GenerateParams
+from triton_llm_client import AsyncClient, Completion, GenerateParams
 
 ENGINES = ("echo", "paged", "tensorrt")
 PROMPT = "The ferry left the small harbour"
@@ -59,14 +59,21 @@ async def endless(server: ServerUnderTest, engine: str, meanwhile: Callable[[], 
             asyncio.create_task(clients[n % 2].generate(PROMPT, params, on_chunk=partial(_note, event)))
             for n, event in enumerate(begun)
         ]
+        for task, event in zip(tasks, begun, strict=True):
+            task.add_done_callback(partial(_note, event))  # one that failed before its first text has begun as well
         for event in begun:
             await asyncio.wait_for(event.wait(), 120)
         await asyncio.to_thread(meanwhile)
         return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 240)
 
 
-def _note(event: asyncio.Event, chunk: Chunk) -> None:
+def _note(event: asyncio.Event, news: object) -> None:
     event.set()
+
+
+def is_whole(end: object) -> bool:
+    """Of a client that was so slow that the server was done before it died."""
+    return isinstance(end, Completion) and len(end.output_ids) == 1900
 
 
 def assert_generates(server: ServerUnderTest, engine: str) -> None:
@@ -101,7 +108,7 @@ def test_a_killed_backend_ends_its_streams_and_comes_back(server: ServerUnderTes
 
     first = server.tritonserver()
     ends = asyncio.run(endless(server, engine, kill))
-    assert all(isinstance(end, ServeError) for end in ends), ends
+    assert all(isinstance(end, ServeError) or is_whole(end) for end in ends), ends
     assert_back(server, first)
 
 
@@ -109,6 +116,8 @@ def test_a_dead_rank_fails_its_requests_with_its_last_lines_and_all_starts_anew(
     first = server.tritonserver()
     ends = asyncio.run(endless(server, "tensorrt", lambda: os.kill(ranks(server)[1], signal.SIGKILL)))
     for end in ends:
+        if is_whole(end):
+            continue
         assert isinstance(end, EngineFailure), ends
         assert end.reason == "engine_failed"
         assert "rank 1 ended with code -9. Its last lines:" in end.text
