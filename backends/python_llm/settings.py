@@ -58,7 +58,7 @@ class ServingConfig:
     kv_host_bytes: int = 0  # host memory for KV blocks that the cache had to give up; 0: none
     kv_disk_bytes: int = 0  # disk for them, in kv_disk_path; they outlive the server; 0: none
     kv_disk_path: str = ""  # an absolute folder of their own; processes and models may share it
-    speculation: Speculation = "off"  # where guesses at the next tokens come from; the text stays the same
+    speculation: Speculation = "off"  # where guesses at next tokens come from; text is the same but for arithmetic
     draft_artifact: str = ""  # with draft_model: its artifact, absolute or relative to the model's own
     threads: int = 0  # engine threads; 0: one per core this process may use
     tokenizer_instances: int = 1  # processes of the ensemble's first and last step

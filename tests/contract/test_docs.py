@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from generated_docs import DOCS, docs_module
+from python_llm.settings import ServingConfig
 
 PAGES = {name: render() for name, render in docs_module().PAGES.items()}
 
@@ -12,3 +15,9 @@ PAGES = {name: render() for name, render in docs_module().PAGES.items()}
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_the_page_is_what_the_code_makes(name: str) -> None:
     assert (DOCS / name).read_text("utf-8") == PAGES[name], "run: make docs"
+
+
+@pytest.mark.parametrize("knob", [field.name for field in dataclasses.fields(ServingConfig)])
+def test_every_knob_stands_in_the_table_with_a_meaning(knob: str) -> None:
+    (row,) = [line for line in PAGES["knobs.md"].splitlines() if line.startswith(f"| `{knob}` |")]
+    assert all(cell.strip() for cell in row.strip("|").split("|"))
