@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from python_llm.admission_json import read_json
 from python_llm.bounds import short_text
 from python_llm.engine import Capabilities, Guide, GuideKind
 from python_llm.errors import InvalidRequest, Unsupported
@@ -52,8 +52,8 @@ def _checked(guide: Guide, capabilities: Capabilities) -> Guide:
 
 def _check_json(guide: Guide) -> None:
     try:
-        json.loads(guide.text)
-    except (ValueError, RecursionError) as error:
+        read_json(guide.text)
+    except ValueError as error:
         raise InvalidRequest(
             "guide_not_json", f"guided_decoding_guide: {error}; a {guide.kind} must be JSON."
         ) from error

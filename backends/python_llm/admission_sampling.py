@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from python_llm.admission_json import read_json
 from python_llm.bounds import check_words, real, whole
 from python_llm.engine import SamplingParams
 from python_llm.errors import InvalidRequest
@@ -42,8 +42,8 @@ def _biases(text: str, vocab_size: int) -> tuple[tuple[int, float], ...]:
     if not text.strip():
         return ()
     try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        parsed = read_json(text)
+    except ValueError as error:
         raise InvalidRequest(
             "logit_bias_not_json", f"logit_bias: {error}; send a JSON object: token id -> number."
         ) from error

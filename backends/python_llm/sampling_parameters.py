@@ -7,12 +7,12 @@ value or a list that is no prompt may stand there under its own name.
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from python_llm.admission_json import read_json
 from python_llm.errors import InvalidRequest
 from python_llm.foreign_sampling import FOREIGN_KEYS, Values
 from python_llm.json_values import READERS, check_text
@@ -43,8 +43,8 @@ KEYS: Mapping[str, Callable[[str, Any], Values]] = {
 def parse_sampling_parameters(text: str) -> Mapping[str, Any]:
     """The JSON object of the input ``sampling_parameters``; an empty text is an empty object."""
     try:
-        parsed = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
+        parsed = read_json(text) if text.strip() else {}
+    except ValueError as error:
         raise InvalidRequest(
             "sampling_parameters_not_json", f"sampling_parameters: {error}; send a JSON object."
         ) from error

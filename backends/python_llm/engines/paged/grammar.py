@@ -21,6 +21,7 @@ import numpy as np
 import tokenizers
 from llguidance import LLMatcher, LLParserLimits, _lib
 
+from python_llm.admission_json import NESTED_TOO_DEEPLY
 from python_llm.engine import Guide
 from python_llm.engines.paged import grammar_trial
 from python_llm.engines.paged.guides import lark_of
@@ -35,6 +36,7 @@ TRIAL_WALL_SECONDS = 5.0
 TRIAL_MEMORY_BYTES = 1 << 30
 _KEPT_GRAMMARS = 64
 _MESSAGE_CHARS = 300
+_NOTHING_FITS = "NoExtensionBias"  # the library's word for it
 # The library's defaults: 14 ms of lexing and 50,000 items a mask, 2,000 items a row; of lexer states (1 to 2 kB) fewer.
 _LIMITS = LLParserLimits(max_lexer_states=50_000, verbose_errors=False)
 
@@ -158,7 +160,8 @@ def _nothing(like: Mask) -> tuple[Mask, bool]:
 def _check_size(guide: Guide) -> None:
     if len(guide.text) > MAX_GUIDE_BYTES or len(guide.text.encode("utf-8", "replace")) > MAX_GUIDE_BYTES:
         raise InvalidRequest(
-            "guide_too_large", f"guide of {len(guide.text)} characters: at most {MAX_GUIDE_BYTES} bytes; shorten it."
+            "guide_too_large",
+            f"guided_decoding_guide: {len(guide.text)} characters; at most {MAX_GUIDE_BYTES} bytes: shorten it.",
         )
 
 
@@ -167,6 +170,10 @@ def _tried(guide: Guide) -> str:
     try:
         lark = lark_of(guide)
         lark.encode()
+    except RecursionError as error:
+        raise _not_valid(guide, f"it is {NESTED_TOO_DEEPLY}") from error
+    except UnicodeEncodeError as error:  # JSON can say what UTF-8 cannot
+        raise _not_valid(guide, "it holds half a surrogate pair") from error
     except Exception as error:  # the library's converters raise it bare
         raise _not_valid(guide, str(error) or type(error).__name__) from error
     _try(guide, lark)
@@ -208,16 +215,23 @@ def _python() -> str:
 
 
 def _too_slow(guide: Guide) -> InvalidRequest:
-    text = f"guide of kind '{guide.kind}': it takes over {TRIAL_CPU_SECONDS} s to compile; make it simpler."
+    text = f"{_name(guide)}: it takes over {TRIAL_CPU_SECONDS} s to compile; make it simpler."
     return InvalidRequest("guide_too_slow", text)
 
 
 def _not_valid(guide: Guide, complaint: str) -> InvalidRequest:
-    return InvalidRequest("guide_not_valid", f"guide of kind '{guide.kind}': {_told(complaint)}; correct it.")
+    return InvalidRequest("guide_not_valid", f"{_name(guide)}: {_told(complaint)}; correct it.")
+
+
+def _name(guide: Guide) -> str:
+    return f"guided_decoding_guide of kind '{guide.kind}'"
 
 
 def _told(complaint: str) -> str:
     """The library's message without its listing of the grammar."""
     first, *rest = complaint.strip().splitlines() or [""]
     reasons = [line.removeprefix("error: ") for line in rest if line.startswith("error: ")]
-    return " ".join([first, *reasons]).replace("<non-verbose/>", "").strip(" .;:")[:_MESSAGE_CHARS]
+    told = " ".join([first, *reasons]).replace("<non-verbose/>", "").strip(" .;:")
+    if told == _NOTHING_FITS:
+        return "no text fits it: it is recursive without ever giving text, or its parts exclude each other"
+    return told[:_MESSAGE_CHARS]

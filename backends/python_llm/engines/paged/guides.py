@@ -15,6 +15,7 @@ from typing import Any
 from llguidance import StructTag, regex_to_lark
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
+from python_llm.admission_json import read_json
 from python_llm.engine import Guide
 from python_llm.engines.paged.ebnf import is_ebnf, tidy
 
@@ -38,7 +39,7 @@ def _json(_: str) -> str:
 
 
 def _json_schema(text: str) -> str:
-    return "start: " + _json_expression(json.loads(text))
+    return "start: " + _json_expression(read_json(text))
 
 
 def _json_expression(schema: Any) -> str:
@@ -67,7 +68,7 @@ def _ebnf(text: str) -> str:
 
 
 def _structural_tag(text: str) -> str:
-    record = json.loads(text)
+    record = read_json(text)
     if not isinstance(record, dict) or record.get("type") != "structural_tag":
         raise ValueError('a structural tag is an object of "type": "structural_tag"')
     if "format" in record:
@@ -130,7 +131,7 @@ def _json_expression_source(schema: Any) -> str:
 def _with_options(lark: str) -> str:
     options: dict[str, Any] = {}
     for line in _OPTIONS_LINE.findall(lark):
-        options |= json.loads(line)
+        options |= read_json(line)
     unknown = sorted(set(options) - _KNOWN_OPTIONS)
     if unknown:
         raise ValueError(f"%llguidance option '{unknown[0]}' is not served; {', '.join(sorted(_KNOWN_OPTIONS))} are")

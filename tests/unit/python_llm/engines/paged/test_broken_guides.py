@@ -54,7 +54,7 @@ BROKEN: list[tuple[GuideKind, str, str, str]] = [
     ("regex", "(?=a)b", "guide_not_valid", "look-around"),
     ("regex", "(" * 100_000 + ")" * 100_000, "guide_not_valid", ""),
     ("regex", "a?" * 100_000, "guide_too_slow", "simpler"),
-    ("regex", "\udc80", "guide_not_valid", ""),
+    ("regex", "\udc80", "guide_not_valid", "half a surrogate pair"),
     ("ebnf_grammar", "", "guide_not_valid", ""),
     ("ebnf_grammar", "root ::= other", "guide_not_valid", "other"),
     ("ebnf_grammar", 'first ::= "a"', "guide_not_valid", "root"),
@@ -62,13 +62,19 @@ BROKEN: list[tuple[GuideKind, str, str, str]] = [
     ("ebnf_grammar", 'root ::= "a"\nroot ::= "b"', "guide_not_valid", "twice"),
     ("ebnf_grammar", 'x\nroot ::= "a"', "guide_not_valid", "before the first rule"),
     ("ebnf_grammar", 'root ::= "\\ud800"', "guide_not_valid", "no character"),
-    ("ebnf_grammar", "root ::= " + "(" * 60_000 + '"a"' + ")" * 60_000, "guide_not_valid", "recursion"),
+    ("ebnf_grammar", "root ::= " + "(" * 60_000 + '"a"' + ")" * 60_000, "guide_not_valid", "nested too deeply"),
     ("ebnf_grammar", "start: " + "(" * 60_000 + '"a"' + ")" * 60_000, "guide_not_valid", "nested"),
     ("ebnf_grammar", "start: r0\n" + "\n".join(f"r{i}: r{i + 1}" for i in range(8000)), "guide_not_valid", ""),
     ("ebnf_grammar", 'start: "a" other', "guide_not_valid", 'unknown name: "other"'),
     ("ebnf_grammar", '%llguidance {"no_such":1}\nstart: "a"', "guide_not_valid", "no_such"),
     ("structural_tag", "{}", "guide_not_valid", "structural_tag"),
-    ("structural_tag", "[" * 100_000, "guide_not_valid", ""),
+    ("structural_tag", "[" * 100_000, "guide_not_valid", "nested too deeply"),
+    ("json_schema", "[" * 100_000, "guide_not_valid", "nested too deeply"),
+    ("json_schema", '{"minimum":' + "9" * 5000 + "}", "guide_not_valid", "a number is too long"),
+    ("json_schema", '{"$ref":"#"}', "guide_not_valid", "recursive without ever giving text"),
+    ("ebnf_grammar", "root ::= root", "guide_not_valid", "recursive without ever giving text"),
+    ("ebnf_grammar", 'root ::= root "a"', "guide_not_valid", "recursive without ever giving text"),
+    ("regex", r"[^\s\S]", "guide_not_valid", "no text fits it"),
     ("structural_tag", json.dumps({**TAGS, "triggers": ["<g"]}), "guide_not_valid", "none of the triggers"),
     ("structural_tag", json.dumps({**TAGS, "structures": [{"begin": 1}]}), "guide_not_valid", '"begin" must be'),
     ("structural_tag", '{"type":"structural_tag","format":{"type":"any_text"}}', "guide_not_valid", "any_text"),
@@ -83,6 +89,8 @@ def test_a_broken_guide_says_what_is_wrong(
         compiler.compile(Guide(kind, text))
     assert caught.value.reason == reason
     assert told in caught.value.text
+    assert caught.value.text.startswith("guided_decoding_guide")
+    assert not any(word in caught.value.text for word in ("NoExtensionBias", "recursion depth", "sys.", "codec"))
     assert len(caught.value.text) < 500
     assert compiler.compile(Guide("json")).mask().any()
 
