@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from python_llm.admission_abilities import refuse_what_the_engine_lacks
+from python_llm.admission_bounds import whole_up_to
 from python_llm.admission_guide import read_guide
 from python_llm.admission_sampling import read_sampling
 from python_llm.admission_sequences import Sequences, read_sequences
@@ -102,7 +103,7 @@ class Admission:
             prompt_ids=tuple(prompt),
             resume_ids=tuple(resumed),
             max_tokens=max_tokens,
-            min_tokens=whole(values, "min_tokens", 0, max_tokens, default=0),
+            min_tokens=whole_up_to(values, "min_tokens", 0, "max_tokens", max_tokens, default=0),
             sampling=read_sampling(values, self._tokenizer, vocab_size),
             end_ids=read_end_ids(values, self._end_ids, vocab_size),
             stop_ids=read_stop_ids(values, vocab_size),
@@ -132,8 +133,8 @@ class Admission:
         if wanted > room:
             raise InvalidRequest(
                 "max_tokens_too_large",
-                f"max_tokens {wanted}: with {prompt} prompt tokens at most {room} fit into "
-                f"{self._limits.max_request_tokens}; ask for fewer tokens or shorten the prompt.",
+                f"max_tokens {wanted}: with {prompt} prompt tokens at most {room} fit into the context of "
+                f"{self._limits.max_request_tokens} tokens; ask for fewer tokens or shorten the prompt.",
             )
         if resumed and resumed >= wanted:
             raise InvalidRequest(

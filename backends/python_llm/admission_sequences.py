@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from python_llm.admission_bounds import whole_up_to
 from python_llm.bounds import real, whole
 from python_llm.engine import BeamParams, Capabilities, EngineLimits
 from python_llm.errors import InvalidRequest, Unsupported
@@ -26,7 +27,10 @@ class Sequences:
 def read_sequences(values: Values, capabilities: Capabilities, limits: EngineLimits) -> Sequences:
     most = min(limits.max_running, _MOST_SEQUENCES)
     width = whole(values, "beam_width", 1, max(1, capabilities.max_beam_width), default=1)
-    count = whole(values, "num_return_sequences", 1, width if width > 1 else most, default=width)
+    if width > 1:
+        count = whole_up_to(values, "num_return_sequences", 1, "beam_width", width, default=width)
+    else:
+        count = whole(values, "num_return_sequences", 1, most, default=1)
     index = whole(values, "resume_index", 0, _MOST_SEQUENCES - 1, default=0)
     if count > 1 and width == 1 and not capabilities.sequences:
         raise Unsupported(

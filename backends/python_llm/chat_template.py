@@ -19,6 +19,7 @@ from python_llm.errors import CallerMistake, InvalidRequest
 __all__ = ["ChatTemplate"]
 
 _SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
+_FAILURES = (TypeError, ValueError, LookupError, AttributeError, RecursionError)  # of a template that goes wrong
 
 
 class ChatTemplate:
@@ -70,10 +71,18 @@ class ChatTemplate:
             return template.render(
                 messages=messages, tools=tools or None, add_generation_prompt=True, **self._special_tokens
             )
-        except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
+        except (jinja2.TemplateError, *_FAILURES) as error:
             raise InvalidRequest(
-                "template_refused", f"messages: the model's chat template refused them: {error}; change the messages."
+                "template_refused",
+                f"messages: the model's chat template refused them: {_told(error)}; change the messages.",
             ) from error
+
+
+def _told(error: Exception) -> str:
+    """The template's own words; Python's help no caller."""
+    if not isinstance(error, jinja2.TemplateError):
+        return "a part of them is missing or has a type that it cannot use"
+    return str(error).replace("'dict object'", "a message or a part of one")
 
 
 def _refuse(message: str) -> NoReturn:

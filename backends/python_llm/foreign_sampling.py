@@ -75,14 +75,21 @@ def _guide(key: str, value: Any) -> Values:
     parsed = _object(value)
     if parsed is None:
         raise wrong_type(key, value, f"an object with one of {', '.join(_GUIDES)}")
-    given = {name: said for name, said in parsed.items() if said not in (None, False, "", [], {})}
+    given = {name: said for name, said in parsed.items() if _is_set(name, said)}
     if not given:
         return {}
-    if len(given) > 1 or not _GUIDES.keys() >= given.keys():
+    if len(given) > 1 and _GUIDES.keys() >= given.keys():
+        raise wrong_type(key, value, f"an object with one of {', '.join(_GUIDES)}, not {' and '.join(given)} together")
+    if not _GUIDES.keys() >= given.keys():
         raise wrong_type(key, value, f"an object with one of {', '.join(_GUIDES)}")
     ((name, said),) = given.items()
     kind, text = _GUIDES[name](f"{key}.{name}", said)
     return {"guided_decoding_guide_type": kind, **({"guided_decoding_guide": text} if text else {})}
+
+
+def _is_set(name: str, said: Any) -> bool:
+    """An empty object is a JSON schema: the one that any JSON fits."""
+    return said not in (None, False, "", [], {}) or (name == "json" and said == {})
 
 
 def _object(value: Any) -> Mapping[str, Any] | None:
@@ -125,7 +132,7 @@ FOREIGN_KEYS: Mapping[str, tuple[_Reader, str]] = {
     "prompt_logprobs": (_prompt_log_probs, "return_prompt_log_probs, and top_log_probs where above 0."),
     "logit_bias": (_bias, "logit_bias: an object."),
     "early_stopping": (_early_stopping, "early_stopping: true or false."),
-    "guided_decoding": (_guide, f"The guide: an object with one of {', '.join(_GUIDES)}."),
+    "guided_decoding": (_guide, f"The guide: an object with one of {', '.join(_GUIDES)}; json {{}}: any JSON."),
     "structured_outputs": (_guide, "As guided_decoding."),
     "use_beam_search": (_only(False, "send beam_width"), "false alone."),
     "detokenize": (_only(True, _DETOKENISED), "true alone."),

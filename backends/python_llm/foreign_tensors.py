@@ -42,7 +42,7 @@ _ALIASES = (
 
 _TEXT_ALONE = "this model reads text alone; leave it out"
 _NO_LORA = "no adapter is loaded; serve a checkpoint with the adapter merged in"
-_NO_LOGITS = "logits are not sent with text; 'triton-llm score' and the scorer give them"
+_NO_LOGITS = "this server gives no logits; for log-probs send return_log_probs or return_prompt_log_probs"
 _NO_PROMPT_TABLE = "there is no prompt tuning; send the prompt as text, ids or messages"
 _OWN_SPECULATION = "drafts are the server's own affair; leave it out"
 

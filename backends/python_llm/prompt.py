@@ -6,12 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from python_llm.admission_json import read_json
 from python_llm.errors import InvalidRequest, Unsupported
 from python_llm.tokenizer import Tokenizer
 
 __all__ = ["PromptReader"]
 
 _PROMPTS = ("text_input", "input_ids", "messages")
+_NO_MESSAGES = frozenset({"", "null"})
+_EMPTY_MESSAGES = frozenset({"[]", "{}"})  # alone they are refused as what they are
+_SHOWN = 60
+_CALLS = ("tool_calls", "function_call")  # an assistant's message that has one may lack a content
 
 
 class PromptReader:
@@ -24,7 +29,7 @@ class PromptReader:
 
     def read(self, values: Mapping[str, Any]) -> list[int]:
         """The prompt's ids; raises InvalidRequest or Unsupported."""
-        given = [name for name in _PROMPTS if name in values]
+        given = _given(values)
         if len(given) != 1:
             found = " and ".join(given) if given else "none"
             raise InvalidRequest("one_prompt", f"prompt: {found} given; send exactly one of {', '.join(_PROMPTS)}.")
@@ -78,6 +83,16 @@ class PromptReader:
         )
 
 
+def _given(values: Mapping[str, Any]) -> list[str]:
+    """The prompts that are set; JSON that is null or empty is not."""
+    given = [name for name in _PROMPTS if name in values]
+    if "messages" in given:
+        text = values["messages"].strip()
+        if text in _NO_MESSAGES or (text in _EMPTY_MESSAGES and len(given) > 1):
+            given.remove("messages")
+    return given
+
+
 def _check_length(values: Mapping[str, Any], count: int) -> None:
     """NVIDIA's tensorrt_llm model takes the length beside the ids."""
     said = values.get("input_lengths", count)
@@ -90,8 +105,8 @@ def _check_length(values: Mapping[str, Any], count: int) -> None:
 def _chat(text: str) -> tuple[list[Any], list[Any] | None]:
     """Messages and tools of the ``messages`` input: a JSON list, or an object with both."""
     try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        parsed = read_json(text)
+    except ValueError as error:
         raise InvalidRequest("messages_not_json", f"messages: {error}; send a JSON list of messages.") from error
     chat: dict[str, Any] = parsed if isinstance(parsed, dict) else {"messages": parsed}
     unknown = sorted(set(chat) - {"messages", "tools"})
@@ -112,13 +127,27 @@ def _chat(text: str) -> tuple[list[Any], list[Any] | None]:
 
 def _with_plain_text(number: int, message: Mapping[str, Any]) -> Mapping[str, Any]:
     """OpenAI's clients may write a content as a list of parts; most templates know text alone."""
+    subject = f"messages[{number}]"
+    if not isinstance(message["role"], str):
+        raise _no_text(f"{subject}.role", message, "role", "text")
     content = message.get("content")
-    if not isinstance(content, list):
+    if content is None and any(message.get(name) for name in _CALLS):
+        return message
+    if not isinstance(content, (str, list)):
+        raise _no_text(f"{subject}.content", message, "content", "text or a list of parts of type text")
+    if isinstance(content, str):
         return message
     return {
         **message,
-        "content": "\n".join(_part_text(f"messages[{number}].content[{i}]", p) for i, p in enumerate(content)),
+        "content": "\n".join(_part_text(f"{subject}.content[{i}]", p) for i, p in enumerate(content)),
     }
+
+
+def _no_text(subject: str, message: Mapping[str, Any], key: str, rule: str) -> InvalidRequest:
+    value = message.get(key)
+    found = "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else json.dumps(value)
+    found = found[:_SHOWN] if key in message else "missing"
+    return InvalidRequest("messages_not_valid", f"{subject}: {found}; it must be {rule}: send text.")
 
 
 def _part_text(subject: str, part: Any) -> str:

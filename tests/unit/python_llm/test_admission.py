@@ -42,7 +42,7 @@ BAD: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("no prompt", {}, "one_prompt", ["prompt", "none", "text_input, input_ids, messages"]),
     ("no prompt but more", {"max_tokens": 3}, "one_prompt", ["none", "exactly one"]),
     ("two prompts", {**ids, "text_input": "a"}, "one_prompt", ["text_input and input_ids", "exactly one"]),
-    ("three prompts", {**ids, "text_input": "a", "messages": "[]"}, "one_prompt", ["input_ids and messages"]),
+    ("three prompts", {**ids, "text_input": "a", "messages": long_chat}, "one_prompt", ["input_ids and messages"]),
     ("empty text", {"text_input": ""}, "empty_prompt", ["text_input", "empty", "at least one"]),
     ("empty ids", {"input_ids": []}, "empty_prompt", ["input_ids", "no tokens", "at least one"]),
     ("id too large", {"input_ids": [5, 512]}, "id_out_of_vocabulary", ["input_ids[1]", "512", "0 to 511", "tokenizer"]),
@@ -63,7 +63,12 @@ BAD: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("prompt and resumed", {"input_ids": [5] * 60, "resume_ids": [6] * 4}, "prompt_too_long", ["64 tokens", "shorten"]),
     ("resumed all", {**ids, "max_tokens": 2, "resume_ids": [6, 7]}, "nothing_to_resume", ["2 tokens", "max_tokens 2"]),
     ("resumed more", {**ids, "max_tokens": 1, "resume_ids": [6] * 5}, "nothing_to_resume", ["5 tokens", "fewer"]),
-    ("min above max", {**ids, "min_tokens": 9, "max_tokens": 8}, "min_tokens_out_of_range", ["min_tokens 9", "8"]),
+    (
+        "min above max",
+        {**ids, "min_tokens": 9, "max_tokens": 8},
+        "min_tokens_out_of_range",
+        ["min_tokens 9", "max_tokens, which is 8"],
+    ),
     ("min negative", {**ids, "min_tokens": -1}, "min_tokens_out_of_range", ["min_tokens -1", "from 0"]),
     ("temperature NaN", {**ids, "temperature": NAN}, "temperature_out_of_range", ["temperature nan", "from 0 to 100"]),
     ("temperature inf", {**ids, "temperature": INF}, "temperature_out_of_range", ["temperature inf", "from 0 to 100"]),
@@ -85,9 +90,42 @@ BAD: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("messages no list", {"messages": '{"messages": {"role": "user"}}'}, "messages_not_valid", ["non-empty list"]),
     ("messages missing", {"messages": '{"tools": []}'}, "messages_not_valid", ["non-empty list"]),
     ("messages odd key", {"messages": '{"mesages": []}'}, "messages_not_valid", ["'mesages'", "messages, tools"]),
-    ("tools no list", {"messages": '{"messages": [{"role": "user"}], "tools": {}}'}, "messages_not_valid", ["tools"]),
-    ("template refuses", {"messages": '[{"role": "user"}]'}, "template_refused", ["chat template", "change"]),
-    ("role no text", {"messages": '[{"role": 3, "content": "x"}]'}, "template_refused", ["chat template", "change"]),
+    (
+        "tools no list",
+        {"messages": '{"messages": [{"role": "a", "content": ""}], "tools": 5}'},
+        "messages_not_valid",
+        ["tools"],
+    ),
+    ("messages null", {"messages": " null "}, "one_prompt", ["prompt", "none"]),
+    ("messages blank", {"messages": ""}, "one_prompt", ["prompt", "none"]),
+    ("messages an empty object", {"messages": "{}"}, "messages_not_valid", ["non-empty list"]),
+    ("messages nested", {"messages": "[" * 100_000}, "messages_not_json", ["messages: nested too deeply"]),
+    ("messages long number", {"messages": "9" * 5000}, "messages_not_json", ["messages: a number is too long"]),
+    ("content missing", {"messages": '[{"role": "user"}]'}, "messages_not_valid", ["messages[0].content: missing"]),
+    (
+        "content a number",
+        {"messages": '[{"role": "user", "content": "a"}, {"role": "user", "content": 5}]'},
+        "messages_not_valid",
+        ["messages[1].content: 5; it must be text", "send text"],
+    ),
+    (
+        "content an object",
+        {"messages": '[{"role": "user", "content": {}}]'},
+        "messages_not_valid",
+        ["messages[0].content: an object"],
+    ),
+    (
+        "content null",
+        {"messages": '[{"role": "assistant", "content": null, "tool_calls": []}]'},
+        "messages_not_valid",
+        ["messages[0].content: null"],
+    ),
+    (
+        "role no text",
+        {"messages": '[{"role": 3, "content": "x"}]'},
+        "messages_not_valid",
+        ["messages[0].role: 3; it must be text"],
+    ),
     (
         "half a surrogate",
         {"messages": '[{"role": "user", "content": "\\ud800"}]'},
@@ -161,8 +199,15 @@ def test_the_cache_bounds_a_request_as_the_context_does(tokenizer: Tokenizer) ->
     small = EngineLimits(max_sequence_len=64, vocab_size=512, max_running=4, cache_tokens=10)
     bounded = admission_of(tokenizer, limits=small)
     assert bounded.admit({**ids, "max_tokens": 7}, "x").request.max_tokens == 7
-    with pytest.raises(ServeError, match=r"max_tokens 8: .* at most 7 fit into 10"):
+    with pytest.raises(ServeError, match=r"max_tokens 8: .* at most 7 fit into the context of 10 tokens"):
         bounded.admit({**ids, "max_tokens": 8}, "x")
+
+
+@pytest.mark.parametrize("unset", ["null", " null\n", "", "[]", "{}"])
+def test_messages_that_are_null_or_empty_are_unset_beside_a_prompt(admission: Admission, unset: str) -> None:
+    assert admission.admit({**ids, "messages": unset}, "x").request.prompt_ids == (5, 6, 7)
+    text = admission.admit({"text_input": "a", "messages": unset}, "x").request.prompt_ids
+    assert text == admission.admit({"text_input": "a"}, "x").request.prompt_ids
 
 
 def test_nothing_given_is_greedy_and_ends_at_end_tokens(admission: Admission) -> None:

@@ -76,7 +76,12 @@ BAD: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("beams do not fit", {**ids, "beam_width": 8, "max_tokens": 13}, "beams_too_large", ["107", "100", "fewer"]),
     ("sequences 0", {**ids, "num_return_sequences": 0}, "num_return_sequences_out_of_range", ["from 1 to 4"]),
     ("sequences many", {**ids, "num_return_sequences": 5}, "num_return_sequences_out_of_range", ["from 1 to 4"]),
-    ("more than beams", {**ids, **BEAMS, "num_return_sequences": 3}, "num_return_sequences_out_of_range", ["1 to 2"]),
+    (
+        "more than beams",
+        {**ids, **BEAMS, "num_return_sequences": 3},
+        "num_return_sequences_out_of_range",
+        ["beam_width, which is 2"],
+    ),
     ("10,000 stop words", {**ids, "stop_words": ["x"] * 10_000}, "too_many_stop_words", ["10000", "1024"]),
     ("stop word long", {**ids, "stop_words": ["x" * 4097]}, "stop_word_too_long", ["4097", "4096"]),
     ("stop word no UTF-8", {**ids, "stop_words": [b"\xc3"]}, "invalid_utf8", ["stop_words"]),
@@ -128,7 +133,23 @@ BAD: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("sampling negative seed", vllm(seed=-5), "seed_out_of_range", ["seed -5"]),
     ("sampling text", vllm(tenant=3), "wrong_type", ["tenant", "text"]),
     ("half a surrogate pair", vllm(stop=["\ud800"]), "invalid_utf8", ["'stop'", "half a surrogate pair"]),
-    ("sampling guide", vllm(guided_decoding={"json": "{}", "regex": "a"}), "wrong_type", ["one of json"]),
+    (
+        "sampling guides",
+        vllm(guided_decoding={"json": "{}", "regex": "a"}),
+        "wrong_type",
+        ["one of json", "json and regex together"],
+    ),
+    (
+        "sampling guides 2",
+        vllm(structured_outputs={"json": {}, "regex": "a"}),
+        "wrong_type",
+        ["json and regex together"],
+    ),
+    ("sampling guide key", vllm(guided_decoding={"jsn": {"type": "object"}}), "wrong_type", ["one of json"]),
+    ("sampling nested", {**ids, "sampling_parameters": "[" * 10**5}, "sampling_parameters_not_json", ["too deeply"]),
+    ("sampling long", {**ids, "sampling_parameters": "9" * 5000}, "sampling_parameters_not_json", ["is too long"]),
+    ("schema nested", {**ids, **SCHEMA, "guided_decoding_guide": "[" * 10**5}, "guide_not_json", ["nested too deeply"]),
+    ("schema long", {**ids, **SCHEMA, "guided_decoding_guide": "9" * 5000}, "guide_not_json", ["a number is too long"]),
     ("sampling guide text", vllm(guided_decoding="json"), "wrong_type", ["guided_decoding"]),
     ("contradiction", {**vllm(temperature=0.5), "temperature": 0.75}, "given_twice", ["temperature", "0.5", "0.75"]),
     ("contradicting alias", {**ids, "seed": 1, "random_seed": 2}, "given_twice", ["random_seed", "seed"]),
@@ -186,6 +207,14 @@ def test_what_cannot_be_done_is_refused_by_name(admission: Admission, values: di
     error = refusal(admission, values)
     assert (error.code, error.reason) == ("UNSUPPORTED", "not_supported")
     assert words in error.text
+
+
+@pytest.mark.parametrize("name", ["return_context_logits", "return_generation_logits"])
+def test_logits_are_refused_with_what_there_is_instead(admission: Admission, name: str) -> None:
+    error = refusal(admission, {**ids, name: True})
+    assert (error.code, error.reason) == ("UNSUPPORTED", "not_supported")
+    assert "gives no logits" in error.text
+    assert "return_log_probs or return_prompt_log_probs" in error.text
 
 
 def test_a_misspelt_parameter_of_http_names_the_nearest(admission: Admission) -> None:

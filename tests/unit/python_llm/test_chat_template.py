@@ -56,7 +56,7 @@ def test_tools_reach_the_template() -> None:
         ("{{ messages[9].content + 'x' }}", ""),
         ("{{ ''.__class__.__mro__ }}", "__class__"),
         ("{{ messages.append(1) }}", "append"),
-        ("{{ messages[0].content + 1 }}", ""),
+        ("{{ messages[0].content + 1 }}", "has a type that it cannot use"),
     ],
 )
 def test_a_refusal_is_the_callers_mistake_and_keeps_the_templates_words(source: str, words: str) -> None:
@@ -64,6 +64,7 @@ def test_a_refusal_is_the_callers_mistake_and_keeps_the_templates_words(source: 
         ChatTemplate(source, {}).render(MESSAGES)
     assert (caught.value.code, caught.value.reason) == ("INVALID_ARG", "template_refused")
     assert words in caught.value.text
+    assert not any(word in caught.value.text for word in ("concatenate", "dict object"))
     assert "change the messages" in caught.value.text
 
 

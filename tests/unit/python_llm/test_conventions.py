@@ -134,6 +134,8 @@ JSON: list[tuple[dict[str, Any], Read, Any]] = [
     ({"ignore_eos": "true"}, asked["end_ids"], set()),
     ({"use_beam_search": False, "skip_special_tokens": True, "best_of": 1}, asked["beam"], None),
     ({"guided_decoding": {"json": {"type": "object"}}}, asked["guide"], Guide("json_schema", '{"type": "object"}')),
+    ({"guided_decoding": {"json": {}}}, asked["guide"], Guide("json_schema", "{}")),
+    ({"structured_outputs": {"json": {}, "regex": ""}}, asked["guide"], Guide("json_schema", "{}")),
     ({"structured_outputs": {"regex": "a", "json": None}}, asked["guide"], Guide("regex", "a")),
     ({"guided_decoding": {"choice": ["a.b", "c"]}}, asked["guide"], Guide("regex", r"a\.b|c")),
     ({"guided_decoding": {"json_object": True}}, asked["guide"], Guide("json")),

@@ -9,6 +9,7 @@ import pytest
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as RawTokenizer
 
+from python_llm.chat_template import ChatTemplate
 from python_llm.errors import InvalidRequest, ServeError
 from python_llm.prompt import PromptReader
 from python_llm.tokenizer import Tokenizer
@@ -65,3 +66,11 @@ def test_other_parts_are_refused_by_name(
     assert (caught.value.code, caught.value.reason) == (code, reason)
     assert caught.value.text.startswith("messages[1].content[1]: ")
     assert words in caught.value.text
+
+
+def test_a_message_of_tool_calls_may_lack_a_content(byte_level: RawTokenizer) -> None:
+    calls = {"role": "assistant", "tool_calls": [{"function": {"name": "add"}}]}
+    template = ChatTemplate("{{ messages[0].tool_calls[0].function.name }}", {})
+    reader = PromptReader(Tokenizer(byte_level, template), vocab_size=512, max_tokens=64)
+    for message in (calls, {**calls, "content": None}):
+        assert reader.read({"messages": json.dumps([message])}) == reader.read({"text_input": "add"})
