@@ -7,11 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from build_engines.errors import SpecError
+from build_engines.model_config import ROLES_OF_A_MODEL
 from build_engines.quality_bounds import BOUNDS, QualityBounds
 from build_engines.spec_gpu import GROUPED, check_gpu_knobs
 from python_llm.artifact import Limits
+from python_llm.contract import role_model
 
-__all__ = ["DEFAULT_MODEL", "GROUP_SIZES", "INT4_RESTS", "QUANTISATIONS", "EngineSpec", "check_name", "default_name"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "GROUP_SIZES",
+    "INT4_RESTS",
+    "QUANTISATIONS",
+    "EngineSpec",
+    "check_folder_name",
+    "check_name",
+    "default_name",
+]
 
 DEFAULT_MODEL = "smollm2"
 
@@ -102,7 +113,25 @@ class EngineSpec:
 
 
 def check_name(name: str) -> str:
-    """Return ``name`` when it can be a folder and a served model.
+    """Return ``name`` when a new artifact or served model can have it.
+
+    Raises:
+        SpecError: it cannot be a folder, or it would be taken for a part of another served model.
+    """
+    check_folder_name(name)
+    for role in ROLES_OF_A_MODEL:
+        ending = role_model("", role)
+        if name.endswith(ending):
+            raise SpecError(
+                f"name '{name}': it ends in '{ending}', as a part of the served model '{name.removesuffix(ending)}' "
+                f"would; names must not end in {', '.join(role_model('', each) for each in ROLES_OF_A_MODEL)}: choose "
+                "another."
+            )
+    return name
+
+
+def check_folder_name(name: str) -> str:
+    """Return ``name`` when it can be a folder's.
 
     Raises:
         SpecError: it cannot.

@@ -14,6 +14,8 @@ from build_engines.spec import EngineSpec, default_name
         ({"model": ""}, ["model ''", "must not be empty", "smollm2"]),
         ({"name": "../up"}, ["name '../up'", "letters, digits", "choose another"]),
         ({"name": ".hidden"}, ["name '.hidden'"]),
+        ({"name": "m-unary"}, ["name 'm-unary'", "served model 'm'", "-tokenizer, -generator, -detokenizer, -unary"]),
+        ({"model": "owner/story-generator"}, ["name 'story-generator'", "choose another"]),
         ({"quant": "int3"}, ["quant 'int3'", "none, int8, int4"]),
         ({"quant": "int8", "group_size": 64}, ["group_size 64", "only int4", "choose quant int4"]),
         ({"quant": "int4", "group_size": 48}, ["group_size 48", "power of two"]),
