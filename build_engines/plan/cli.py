@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from build_engines.plan.picture import memory_svg
 from build_engines.plan.report import Plan, Wish, plan_model
 from build_engines.plan.source import find_config
 from build_engines.plan.text import plan_text
+from build_engines.spec import DEFAULT_MODEL
+from build_engines.wheel import SMOLLM2
+from python_llm.artifact import Artifact, ArtifactError
 
 __all__ = ["add_arguments", "run"]
 
@@ -23,7 +27,12 @@ _NEEDED = ("layers", "hidden", "heads", "vocab")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", default="", help="folder with a config.json, the file, or a hub id")
+    parser.add_argument(
+        "model",
+        nargs="?",
+        default="",
+        help=f"folder with a config.json, the file, a hub id, or '{DEFAULT_MODEL}' once it is built",
+    )
     for name in _NUMBERS:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=0, help="instead of a model: its numbers")
     parser.add_argument("--experts", type=int, default=0, help="numbers: experts of a layer")
@@ -46,12 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--price", type=float, default=0.0, help="dollars an hour and GPU")
     parser.add_argument("--revision", default="", help="of a hub id: branch, tag or commit")
     parser.add_argument("--offline", action="store_true", help="use only what is on this machine")
+    parser.add_argument("--engines", type=Path, default=Path("engines"), help="folder of artifacts (default: engines)")
     parser.add_argument("--json", action="store_true", help="print the plan as one JSON object")
     parser.add_argument("--svg", type=Path, default=None, help="write a picture of one GPU's memory to this file")
 
 
 def run(args: argparse.Namespace) -> int:
-    plan = plan_model(_model(args), _device(args), _wish(args))
+    model, device = _model_and_device(args)
+    plan = plan_model(model, device, _wish(args))
     if args.svg is not None:
         with storage_errors(args.svg.parent):
             args.svg.write_text(memory_svg(plan.best.memory, _title(plan)), "utf-8")
@@ -59,16 +70,48 @@ def run(args: argparse.Namespace) -> int:
     return 2 if plan.problems else 0
 
 
+def _model_and_device(args: argparse.Namespace) -> tuple[ModelNumbers, Gpu | Cpu]:
+    """The device first: nothing is fetched for one that is not known. Where numbers are wrong too, both are said."""
+    try:
+        device = _device(args)
+    except SpecError as error:
+        if not args.model:
+            try:
+                _model(args)
+            except SpecError as other:
+                raise SpecError(f"{other} {error}") from error
+        raise
+    return _model(args), device
+
+
 def _model(args: argparse.Namespace) -> ModelNumbers:
     given = {name: getattr(args, name) for name in _NUMBERS if getattr(args, name)}
     if args.model and given:
         raise SpecError(f"model '{args.model}': give a model or its numbers ({', '.join(given)}), not both.")
     if args.model:
-        return read_numbers(find_config(args.model, args.revision, offline=args.offline)[1], args.model)
+        place = str(_built(args.engines)) if _is_default(args.model) else args.model
+        return read_numbers(find_config(place, args.revision, offline=args.offline)[1], args.model)
     missing = [f"--{name}" for name in _NEEDED if name not in given]
     if missing:
         raise SpecError(f"model '': nothing to plan; name a model, or give its numbers: {', '.join(missing)} missing.")
     return _from_numbers(args, given)
+
+
+def _is_default(model: str) -> bool:
+    return model == DEFAULT_MODEL and not Path(model).exists()
+
+
+def _built(engines: Path) -> Path:
+    """The default model's artifact: its checkpoint is a GGUF, and the build writes the config.json."""
+    folder = engines / DEFAULT_MODEL
+    with suppress(ArtifactError):
+        if Artifact.open(folder).manifest.source.id == SMOLLM2.id:
+            return folder
+    raise SpecError(
+        f"model '{DEFAULT_MODEL}': its config.json is known once it is built, and '{folder}' is no build of it; run "
+        f"'triton-llm build {DEFAULT_MODEL}' first, name the artifacts' folder with --engines, or give a folder, a "
+        f"config.json or numbers ({', '.join(f'--{name}' for name in _NEEDED)})."
+    )
 
 
 def _from_numbers(args: argparse.Namespace, given: dict[str, int]) -> ModelNumbers:

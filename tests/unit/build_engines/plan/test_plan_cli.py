@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from build_engines import hub
+from build_engines.wheel import SMOLLM2
+from echo_artifact import make_echo_artifact
+from python_llm.artifact import Artifact
 from tests.unit.build_engines.plan.models import CONFIGS
 from triton_llm.cli import main
 
@@ -39,6 +44,35 @@ def test_json_is_one_object(model: str, capsys: pytest.CaptureFixture[str]) -> N
     assert first["fits"]
     assert first["memory"]["kv_block"] == 32 * first["memory"]["kv_token"]
     assert record["ceilings"]["dollars_per_million_output_tokens"] > 0
+
+
+def test_the_default_model_is_planned_once_it_is_built(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["plan", "smollm2", "--json"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert all(part in said for part in ("triton-llm build smollm2", "folder", "config.json", "--layers"))
+    made = make_echo_artifact(tmp_path / "engines" / "smollm2", tiny)
+    assert main(command) == 2  # another model of that name
+    shutil.copy(tiny / "config.json", made)
+    manifest = Artifact.open(made).manifest
+    own = replace(manifest, source=replace(manifest.source, id=SMOLLM2.id))
+    (made / "artifact.json").write_text(own.to_json())
+    capsys.readouterr()
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["model"]["parameters"] > 0
+    monkeypatch.chdir("/")
+    assert main([*command, "--engines", str(made.parent)]) == 0
+
+
+def test_numbers_and_gpu_are_both_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--gpu", "nonsense", "--layers", "3"]) == 2
+    said = capsys.readouterr().err
+    assert "--hidden, --heads, --vocab missing. gpu 'nonsense': no figures" in said
+    assert main(["plan", *GPT3, "--gpu", "nonsense"]) == 2
+    assert "error: gpu 'nonsense'" in capsys.readouterr().err
 
 
 def test_numbers_instead_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
