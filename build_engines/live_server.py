@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -27,6 +28,8 @@ _ANSWER_SECONDS = 30.0  # for calls that Triton answers at once
 _FORBIDDEN = (401, 403)
 _GONE = ("UNAVAILABLE", "")
 _NO_SUCH_FOLDER = "failed to poll from model repository"
+_TRACE = re.compile(r"\s*\bAt:(?:\s+\S+\(\d+\): \S+)+")  # where in our files an exception came from
+_LONGEST = 600  # characters of a server's message
 
 
 class LiveServer:
@@ -41,9 +44,12 @@ class LiveServer:
     def states(self) -> Mapping[str, str]:
         """Triton's word for each model it knows: READY, LOADING, UNLOADING, UNAVAILABLE; empty: never loaded."""
         found: dict[str, str] = {}
-        for row in json.loads(self._post("/v2/repository/index", _ANSWER_SECONDS) or "[]"):
-            if found.get(row["name"]) != "READY":  # any version
-                found[row["name"]] = row.get("state", "")
+        try:
+            for row in json.loads(self._post("/v2/repository/index", _ANSWER_SECONDS) or "[]"):
+                if found.get(row["name"]) != "READY":  # any version
+                    found[row["name"]] = row.get("state", "")
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise self._no_triton() from error
         return found
 
     def load(self, models: Sequence[str], wait_seconds: float) -> None:
@@ -108,11 +114,24 @@ class LiveServer:
                     f"{ADMIN_KEY_VARIABLE} or name the file with --admin-key-file."
                 ) from error
             raise LiveFailure(f"server '{self.url}' answers {error.code}: {message}") from error
+        except (http.client.BadStatusLine, UnicodeDecodeError) as error:
+            if isinstance(error, OSError):  # it hung up without a word
+                raise self._silent(error) from error
+            raise self._no_triton() from error
         except (OSError, http.client.HTTPException) as error:
-            cause = getattr(error, "reason", None) or error
-            raise LiveFailure(
-                f"server '{self.url}': {cause}; a Triton must listen there: start one with 'triton-llm serve'."
-            ) from error
+            raise self._silent(error) from error
+
+    def _silent(self, error: Exception) -> LiveFailure:
+        cause = getattr(error, "reason", None) or error
+        return LiveFailure(
+            f"server '{self.url}': {cause}; a Triton must listen there: start one with 'triton-llm serve'."
+        )
+
+    def _no_triton(self) -> CallerMistake:
+        return CallerMistake(
+            f"url '{self.url}': what listens there does not answer as Triton's HTTP port does; it may be the gRPC port "
+            "or another server: give the HTTP port, 8000 where none was chosen."
+        )
 
 
 def _is_address(url: str) -> bool:
@@ -131,5 +150,6 @@ def _message(body: bytes) -> str:
     try:
         found: Any = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):
-        found = body.decode(errors="replace").strip()
-    return str(found)
+        found = body.decode(errors="replace")
+    line = " ".join(_TRACE.sub("", str(found)).split()).rstrip(" ;")
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

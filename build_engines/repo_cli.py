@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from build_engines.errors import LiveFailure, SpecError
 from build_engines.live_server import LiveServer
-from build_engines.repository import Entry, add_entry, find_entry, list_entries, remove_entry
+from build_engines.repository import Entry, add_entry, find_entry, knobs_of, list_entries, remove_entry
 from build_engines.spec import check_name
 from python_llm.artifact import Artifact
 from python_llm.errors import CallerMistake
@@ -23,7 +24,7 @@ __all__ = ["add_arguments", "run"]
 
 _NEVER_LOADED = "not loaded"
 _STILL_SERVED = (
-    "note: a running server keeps serving it, unwatched, until it is unloaded or restarted; give --url to unload it too"
+    "note: if a server serves it, it goes on, unwatched, until it is unloaded or restarted; --url unloads it too"
 )
 
 
@@ -34,7 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument("name", help="the served model's name")
     add.add_argument("--artifact", type=Path, help="the artifact's folder (default: engines/NAME)")
     add.add_argument("--engines", type=Path, default=Path("engines"), help="folder of artifacts (default: engines)")
-    add.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="a serving knob; may be repeated")
+    add.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KNOB=VALUE",
+        help="a serving knob, beside those the entry has; KNOB= puts it back to its default; may be repeated",
+    )
     _add_wait(add, 600.0, "the models to be ready")
     actions.add_parser("list", parents=[shared], help="show what is served, from which artifact, and its state")
     remove = actions.add_parser("remove", parents=[shared], help="remove an entry; its artifact stays")
@@ -79,14 +86,37 @@ def _add(args: argparse.Namespace) -> str:
     path = args.artifact or args.engines / check_name(args.name)
     Artifact.open(path)
     server = _server(args)
-    models = list(add_entry(args.name, path, args.repository, _serving(args.set)))
+    serving = _serving(args.set, knobs_of(args.name, args.repository))
+    knobs = _knobs(serving)
     if server is not None:
-        server.load(models, args.wait_seconds)
+        server.states()  # nothing is written where nobody answers
+    models = list(add_entry(args.name, path, args.repository, serving))
+    if server is not None:
+        _load(server, models, knobs, args)
     if args.json:
-        record = {"models": models, "repository": str(args.repository), "artifact": str(path)}
+        record = {"models": models, "repository": str(args.repository), "artifact": str(path), "serving": knobs}
         return json.dumps(record | ({"loaded": server.url} if server else {}))
     next_step = f"loaded at {server.url}" if server else "next: triton-llm serve"
-    return f"{args.repository}: {args.name} serves {path}; {next_step}"
+    said = (
+        f"knobs: {', '.join(f'{k}={_text(v)}' for k, v in knobs.items())}" if knobs else "all knobs at their defaults"
+    )
+    return f"{args.repository}: {args.name} serves {path}; {said}; {next_step}"
+
+
+def _load(server: LiveServer, models: list[str], knobs: Mapping[str, Any], args: argparse.Namespace) -> None:
+    """Load what was written. A failure that names a knob of the entry with its value is the caller's."""
+    try:
+        server.load(models, args.wait_seconds)
+    except LiveFailure as error:
+        text = (
+            f"{error} The entry stays in '{args.repository}': correct it with 'triton-llm repo add {args.name} --set "
+            f"KNOB=VALUE', or remove it with 'triton-llm repo remove {args.name}'."
+        )
+        if any(
+            re.search(rf"\b{knob} '?{re.escape(_text(value))}'?[:;,.]", str(error)) for knob, value in knobs.items()
+        ):
+            raise CallerMistake(text) from error
+        raise LiveFailure(text) from error
 
 
 def _list(args: argparse.Namespace) -> str:
@@ -162,17 +192,29 @@ def _state(states: Mapping[str, str], model: str) -> str:
     return states.get(model) or _NEVER_LOADED
 
 
-def _serving(pairs: list[str]) -> ServingConfig | None:
-    """Knobs as given, or None to keep those of an entry that is there."""
-    if not pairs:
-        return None
-    record: dict[str, Any] = {}
+def _serving(pairs: list[str], kept: ServingConfig) -> ServingConfig:
+    """The knobs that are kept, and over them those that are given."""
+    record, defaults = _knobs(kept), asdict(ServingConfig())
     for pair in pairs:
         knob, equals, value = pair.partition("=")
         if not (knob and equals):
-            raise SpecError(f"--set '{pair}': it must be KNOB=VALUE, as max_running=8.")
-        try:
-            record[knob] = json.loads(value)
-        except ValueError:
-            record[knob] = value  # plain text, as u8 or auto
+            raise SpecError(f"--set '{pair}': it must be KNOB=VALUE, as max_running=8, or KNOB= for the default.")
+        record[knob] = defaults.get(knob) if value == "" else _value(value)
     return read_record(ServingConfig, record, "--set")
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text  # plain, as u8 or auto
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _knobs(serving: ServingConfig) -> dict[str, Any]:
+    """Those that are not at their defaults."""
+    defaults = asdict(ServingConfig())
+    return {knob: value for knob, value in asdict(serving).items() if value != defaults[knob]}

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from build_engines.errors import StorageError, storage_errors
 from build_engines.model_config import ROLES_OF_A_MODEL, render_ensemble, render_role
-from build_engines.spec import check_name
+from build_engines.spec import check_folder_name, check_name
 from python_llm.artifact import MANIFEST
 from python_llm.contract import generator_model, role_model
 from python_llm.records import RecordError
 from python_llm.settings import ModelEntry, Role, ServingConfig
 
-__all__ = ["Entry", "add_entry", "find_entry", "list_entries", "remove_entry"]
+__all__ = ["Entry", "add_entry", "find_entry", "knobs_of", "list_entries", "remove_entry"]
 
 _MODEL_JSON = "1/model.json"
 _KEEP = "1/.gitkeep"  # an ensemble's version folder is empty, which git would drop
@@ -59,6 +59,16 @@ def add_entry(name: str, artifact: Path, repository: Path, serving: ServingConfi
     return folders
 
 
+def knobs_of(name: str, repository: Path) -> ServingConfig:
+    """The knobs of the served model ``name``; where there is no such entry, the defaults.
+
+    Raises:
+        StorageError: a model that is not ours, or cannot be read, has the generator's name.
+    """
+    kept = _existing(repository / generator_model(check_name(name)))
+    return kept.serving if kept else ServingConfig()
+
+
 def list_entries(repository: Path) -> list[Entry]:
     """Our served models, by name. Folders that are not ours are passed over.
 
@@ -80,7 +90,7 @@ def find_entry(name: str, repository: Path) -> Entry:
     Raises:
         StorageError: there is no such entry, or it is not ours.
     """
-    folder = repository / generator_model(check_name(name))
+    folder = repository / generator_model(check_folder_name(name))
     kept = _existing(folder)
     if kept is None:
         known = ", ".join(entry.name for entry in list_entries(repository)) or "none"

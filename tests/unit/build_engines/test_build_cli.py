@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from build_engines import quality
+from build_engines import cli, quality
 from build_engines.build import BuildResult
+from build_engines.errors import QualityLoss
 from build_engines.quality_bounds import Quality
 from triton_llm.cli import main
 
@@ -52,7 +53,10 @@ def test_a_loss_is_refused_said_and_accepted(
     lossy = Quality(tokens=10, agreement=0.5, kl=0.001, perplexity=10.0, source_perplexity=10.0)
     monkeypatch.setattr(quality, "measure", lambda *given, **knobs: lossy)
     assert main(command) == 2
-    assert "top-1 agreement 0.5, at least 0.97" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "top-1 agreement 0.5, at least 0.97; its weights are not quantised" in said
+    assert all(part in said for part in ("kv_cache_precision 'u8'", "--allow-quality-loss"))
+    assert "quant (" not in said
     assert main([*command, "--allow-quality-loss"]) == 0
     assert "perplexity x1.000 (accepted: top-1 agreement 0.5, at least 0.97)" in capsys.readouterr().out
     assert main([*command, "--no-quality-check", "--force"]) == 0
@@ -103,9 +107,48 @@ def test_repo_adds_lists_and_removes(exported: BuildResult, tmp_path: Path, caps
     assert "no entries" in capsys.readouterr().out
 
 
+def test_a_loss_of_a_quant_is_advised_to_be_finer(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise QualityLoss("lost; choose a finer quant")
+
+    monkeypatch.setattr(cli, "build", refuse)
+    assert main([*command, "--quant", "int8", "--engine", "auto"]) == 2
+    assert "choose a finer quant" in capsys.readouterr().err
+
+
+def test_knobs_are_added_to_those_of_the_entry(
+    exported: BuildResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add = ["repo", "add", "tiny", "--artifact", str(exported.path), "--repository", str(tmp_path / "r")]
+
+    def knobs(*pairs: str) -> object:
+        assert main([*add, *(part for pair in pairs for part in ("--set", pair)), "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)["serving"]
+        assert json.loads((tmp_path / "r" / "tiny-generator" / "1" / "model.json").read_text())["serving"] == said
+        return said
+
+    assert knobs("speculation=prompt_lookup") == {"speculation": "prompt_lookup"}
+    assert knobs("max_running=8") == {"speculation": "prompt_lookup", "max_running": 8}
+    assert knobs("max_running=9", "prefix_cache=false") == {
+        "speculation": "prompt_lookup",
+        "max_running": 9,
+        "prefix_cache": False,
+    }
+    assert knobs("speculation=") == {"max_running": 9, "prefix_cache": False}
+    assert main(add) == 0
+    assert "knobs: max_running=9, prefix_cache=false; next" in capsys.readouterr().out
+    assert knobs("max_running=64", "prefix_cache=", 'engine_options={"a": 1}') == {"engine_options": {"a": 1}}
+    assert knobs("engine_options=") == {}
+    assert main(add) == 0
+    assert "all knobs at their defaults; next" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
+        (["--set", "max_runing="], "did you mean 'max_running'"),
         (["--set", "max_runing=4"], "did you mean 'max_running'"),
         (["--set", "max_running"], "KNOB=VALUE"),
         (["--set", "=4"], "--set '=4': it must be KNOB=VALUE"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socketserver
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,6 +30,7 @@ class ModelControl:
         self.calls: list[str] = []
         self.key = ""
         self.broken: set[str] = set()  # do not load
+        self.why = "no memory"
         self.leaking: set[str] = set()  # stay UNLOADING
         self.url = ""
 
@@ -46,7 +48,7 @@ class ModelControl:
         if not (self.repository / model).is_dir():
             return 500, {"error": f"failed to load '{model}', failed to poll from model repository"}
         if model in self.broken:
-            return 400, {"error": f"load failed for model '{model}': no memory"}
+            return 400, {"error": f"load failed for model '{model}': {self.why}"}
         self.states[model] = "READY"
         return 200, {}
 
@@ -131,7 +133,34 @@ def test_a_model_that_does_not_load_takes_its_steps_with_it(
     assert triton.calls[-2:] == ["unload m-generator", "unload m-tokenizer"]
     assert "load of 'm-detokenizer'" in (said := capsys.readouterr().err)
     assert "no memory" in said
+    assert f"The entry stays in '{repository}'" in said
+    assert "'triton-llm repo remove m'" in said
     assert (repository / "m").is_dir()  # as without --url: the entry is right, the server is not
+
+
+_TRITONS_WORDS = (
+    "version 1 is at UNAVAILABLE state: Internal: TritonModelException: m-generator: kv_cache_bytes 1000: one block "
+    "takes 9216 bytes and 1000 are there; raise it.\n\nAt:\n  /opt/a/model.py(33): initialize\n;\n"
+)
+
+
+@pytest.mark.parametrize(("knobs", "code"), [(["--set", "kv_cache_bytes=1000"], 2), ([], 1)])
+def test_an_entry_at_fault_is_said_in_one_line_without_our_files(
+    triton: ModelControl,
+    repository: Path,
+    artifact: Path,
+    capsys: pytest.CaptureFixture[str],
+    knobs: list[str],
+    code: int,
+) -> None:
+    triton.broken, triton.why = {"m-generator"}, _TRITONS_WORDS
+    where = ("--repository", repository, "--url", triton.url)
+    assert repo("add", "m", "--artifact", artifact, *where, *knobs) == code  # 2: the value is one that the entry sets
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "raise it. The entry stays in" in said
+    assert "'triton-llm repo add m --set KNOB=VALUE'" in said
+    assert not any(part in said for part in (".py", "At:", "initialize"))
 
 
 def test_what_was_ready_before_a_failed_load_stays(triton: ModelControl, repository: Path) -> None:
@@ -186,6 +215,38 @@ def test_the_key_may_come_from_the_environment(triton: ModelControl, monkeypatch
     assert repo("list", "--repository", triton.repository, "--url", triton.url) == 0
 
 
+def test_nobody_there_adds_nothing(repository: Path, artifact: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("add", "m", "--artifact", artifact, "--repository", repository, "--url", "http://127.0.0.1:9")
+    assert repo(*command) == 1
+    assert "triton-llm serve" in capsys.readouterr().err
+    assert not repository.exists()
+
+
+_GRPC_SETTINGS = b"\x00\x00\x18\x04\x00\x00\x00\x00\x00\x00\x04\x00\x3f\xff\xff\x00\x05\x00\x3f\xff\xff"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [_GRPC_SETTINGS, b"HTTP/1.1 200 OK\r\n\r\n<html>", b"HTTP/1.1 200 OK\r\n\r\n{}x", b"HTTP/1.1 200 OK\r\n\r\n\xff"],
+)
+def test_a_port_that_is_not_tritons_http_port_is_one_clear_error(
+    answer: bytes, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(answer)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        assert repo("list", "--repository", repository, "--url", f"http://127.0.0.1:{server.server_address[1]}") == 2
+        thread.join()
+    said = capsys.readouterr().err
+    assert "give the HTTP port, 8000" in said
+    assert said.strip().isprintable()
+
+
 def test_nobody_there_removes_nothing(repository: Path, artifact: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert repo("add", "m", "--artifact", artifact, "--repository", repository) == 0
     assert repo("remove", "m", "--repository", repository, "--url", "http://127.0.0.1:9") == 1
@@ -206,7 +267,7 @@ def test_removing_without_a_server_says_that_one_goes_on(
     capsys.readouterr()
     assert repo("remove", "m", "--repository", repository) == 0
     said = capsys.readouterr().out
-    assert all(part in said for part in ("removed", "a running server keeps serving it", "give --url"))
+    assert all(part in said for part in ("removed", "if a server serves it, it goes on", "--url unloads it"))
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan"])

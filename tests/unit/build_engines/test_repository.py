@@ -128,6 +128,24 @@ def test_a_model_that_is_not_ours_is_left_alone(tmp_path: Path, repository: Path
         remove_entry("llama", repository)
 
 
+@pytest.mark.parametrize("role", get_args(Role))
+def test_a_name_that_is_a_part_of_another_model_is_refused(tmp_path: Path, repository: Path, role: Role) -> None:
+    add_entry("llama", tmp_path / "a", repository)
+    with pytest.raises(SpecError, match=f"it ends in '-{role}', as a part of the served model 'llama' would"):
+        add_entry(f"llama-{role}", tmp_path / "a", repository)
+    with pytest.raises(StorageError, match=r"no entry in .*entries there: llama"):
+        remove_entry(f"llama-{role}", repository)
+
+
+def test_an_old_entry_of_such_a_name_can_be_removed(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "check_name", lambda name: name)
+    add_entry("llama-unary", tmp_path / "a", repository)
+    monkeypatch.undo()
+    assert len(remove_entry("llama-unary", repository)) == 5
+
+
 def test_a_foreign_model_of_the_served_name_is_left_alone(tmp_path: Path, repository: Path) -> None:
     (repository / "llama" / "1").mkdir(parents=True)
     (repository / "llama" / "config.pbtxt").write_text('name: "llama" backend: "onnxruntime"')
