@@ -38,7 +38,7 @@ _KEYS = (
 )
 _REASONS = (
     "An error's text is `[CODE reason] subject, value, rule, remedy`. The texts below are the program's own; what "
-    "stands in braces, and an ellipsis, is filled in. Engines have reasons of their own beside them."
+    "stands in braces, and an ellipsis, is filled in. An engine of another package may have reasons of its own."
 )
 
 
@@ -114,12 +114,12 @@ _KINDS = {name: kind.code for name, kind in vars(errors).items() if hasattr(kind
 _CALLS = {**{name: (0, code) for name, code in _KINDS.items()}, "_Rule": (1, errors.InvalidRequest.code)}
 
 
-def error_reasons(*, engines: bool = False) -> list[tuple[str, str, str]]:
-    """(reason, code, text) of every error that the backend raises before and around its engines, or in them too."""
+def error_reasons() -> list[tuple[str, str, str]]:
+    """(reason, code, text) of every error that the backend raises."""
     root = Path(python_llm.__file__).parent
     found: dict[tuple[str, str], str] = {}
     for file in sorted(root.rglob("*.py")):
-        if file.name != "errors.py" and (engines or "engines" not in file.parts):
+        if file.name != "errors.py":
             for reason, code, text in _errors_of(ast.parse(file.read_text("utf-8"))):
                 found.setdefault((reason, code), text)
     return [(reason, code, text) for (reason, code), text in sorted(found.items())]
