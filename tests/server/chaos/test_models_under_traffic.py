@@ -41,7 +41,7 @@ def test_unload_and_load_under_traffic_ends_every_request_once(victim: Served) -
         server.wait_until(lambda: server.tritonserver() not in (0, first) and server.is_ready(), "the service back")
     else:
         server.wait_until(lambda: server.ready()[1]["models"].get(models[1]) != "READY", "/ready to say it is unloaded")
-        control.load(models, WAIT_SECONDS)
+    control.load(models, WAIT_SECONDS)  # what was unloaded stays so until it is asked for, over a restart too
     load.await_answers(40)
     endings = load.finish()
     print(f"stuck: {stuck}; {reasons(endings)}")
