@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from build_engines.live_server import LiveServer
 from python_llm.contract import role_model
+from server_under_test import ServerUnderTest
 from tests.soak.chaos import BackgroundLoad
 from tests.soak.plan import Plan, Route
 from tests.soak.served import Served
@@ -29,6 +30,7 @@ def stay(plan: Plan) -> Plan:
 
 def test_unload_and_load_under_traffic_ends_every_request_once(victim: Served) -> None:
     server, name = victim.server, victim.name
+    start_afresh(server)  # the tests before had clients that left: Triton's count of them never ends
     first, restarts = server.tritonserver(), server.ready()[1]["restarts"]
     models = [*(role_model(name, role) for role in ("tokenizer", "generator", "detokenizer", "unary")), name]
     control = LiveServer(server.http_url)
@@ -37,8 +39,7 @@ def test_unload_and_load_under_traffic_ends_every_request_once(victim: Served) -
     stuck = control.unload(reversed(models), WAIT_SECONDS)
     if stuck:  # Triton lost count all the same: the models are told as such, and a restart is the remedy
         assert set(stuck.values()) == {"UNLOADING"}, stuck
-        os.kill(first, signal.SIGKILL)
-        server.wait_until(lambda: server.tritonserver() not in (0, first) and server.is_ready(), "the service back")
+        start_afresh(server)
     else:
         server.wait_until(lambda: server.ready()[1]["models"].get(models[1]) != "READY", "/ready to say it is unloaded")
     control.load(models, WAIT_SECONDS)  # what was unloaded stays so until it is asked for, over a restart too
@@ -51,6 +52,12 @@ def test_unload_and_load_under_traffic_ends_every_request_once(victim: Served) -
     if not stuck:
         assert not strange(endings)
         assert (server.tritonserver(), server.ready()[1]["restarts"]) == (first, restarts)
+
+
+def start_afresh(server: ServerUnderTest) -> None:
+    old = server.tritonserver()
+    os.kill(old, signal.SIGKILL)
+    server.wait_until(lambda: server.tritonserver() not in (0, old) and server.is_ready(), "the service back")
 
 
 def strange(endings: list[Ending]) -> list[str]:
