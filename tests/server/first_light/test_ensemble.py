@@ -74,7 +74,7 @@ def test_messages_go_through_the_checkpoints_template(tiny_server: ServerUnderTe
     ("body", "reason"),
     [
         ({"text_input": "", "max_tokens": 4}, "empty_prompt"),
-        ({"text_input": "x", "messages": "[]"}, "one_prompt"),
+        ({"text_input": "x", "messages": '[{"role": "user", "content": "y"}]'}, "one_prompt"),
         ({"text_input": "x", "max_tokens": 0}, "max_tokens_too_small"),
         ({"text_input": "x", "max_tokens": 9999}, "max_tokens_too_large"),
         ({"text_input": "x", "max_tokns": 9}, "unknown_parameter"),
