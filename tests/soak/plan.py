@@ -126,7 +126,7 @@ def _mistakes(context: int) -> Sequence[Mapping[str, Any]]:
         {"top_p": float("nan")},
         {"text_input": ""},
         {"text_input": "word " * context * 4},
-        {"messages": "[]"},
+        {"messages": '[{"role": "user", "content": "x"}]'},
         {"messages": "{not json"},
         {"sampling_parameters": "[1, 2]"},
         {"guided_decoding_guide_type": "regex", "guided_decoding_guide": "("},
