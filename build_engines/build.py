@@ -130,7 +130,7 @@ def build(
 
 def _reused(plan: BuildPlan) -> BuildResult:
     manifest = Artifact.open(plan.path).manifest
-    check_quality(manifest.quality, plan.spec.quality_bounds, plan.subject, allow_loss=plan.spec.allow_quality_loss)
+    _hold(plan, manifest.quality)
     return BuildResult(plan.path, manifest, plan.checkpoint.size, reused=True)
 
 
@@ -176,10 +176,21 @@ def _quality(plan: BuildPlan, folder: Path, artifact: Artifact, progress: Progre
     measured = quality.measure(artifact, folder, progress, trusted=bool(plan.checkpoint.code))
     if measured is None:
         return None
-    bounds = plan.spec.quality_bounds
-    record = quality_record(measured, bounds, quality.served_knobs())
-    check_quality(record, bounds, plan.subject, allow_loss=plan.spec.allow_quality_loss)
+    record = quality_record(measured, plan.spec.quality_bounds, quality.served_knobs())
+    _hold(plan, record)
     return record
+
+
+def _hold(plan: BuildPlan, record: Mapping[str, Any] | None) -> None:
+    """Raises QualityLoss where the plan's bounds are missed."""
+    spec = plan.spec
+    check_quality(
+        record,
+        spec.quality_bounds,
+        plan.subject,
+        allow_loss=spec.allow_quality_loss,
+        quantised=spec.quant != "none",
+    )
 
 
 def _action(plan: BuildPlan, verify: bool) -> str:

@@ -12,12 +12,10 @@ from build_engines.artifact import folder_size
 from build_engines.build import BuildPlan, BuildResult, build, make_plan
 from build_engines.builders import GpuBuilder, check_spec, find_builder
 from build_engines.cli_gpu import add_gpu_arguments, gpu_knobs
-from build_engines.errors import QualityLoss
 from build_engines.progress import for_stream
 from build_engines.quality_bounds import Quality
 from build_engines.spec import DEFAULT_MODEL, INT4_RESTS, QUANTISATIONS, EngineSpec
 from python_llm.records import read_record
-from python_llm.settings import ServingConfig
 
 __all__ = ["add_arguments", "run"]
 
@@ -91,26 +89,9 @@ def run(args: argparse.Namespace) -> int:
         progress.close()
         print(json.dumps(_plan_record(plan)) if args.json else _plan_line(plan))
         return 0
-    try:
-        result = build(spec, args.engines, progress, verify=args.verify)
-    except QualityLoss as error:
-        if spec.quant != "none":
-            raise
-        raise _unquantised(error) from error
+    result = build(spec, args.engines, progress, verify=args.verify)
     print(json.dumps(result.to_record()) if args.json else _last_line(result))
     return 0
-
-
-def _unquantised(error: QualityLoss) -> QualityLoss:
-    """The same loss without the advice to take a finer quant: there is none."""
-    found, _, _ = str(error).partition("; choose a finer")
-    served = ServingConfig()
-    return QualityLoss(
-        f"{found}; its weights are not quantised, so this is what it was measured under: kv_cache_precision "
-        f"'{served.kv_cache_precision}' and inference_precision '{served.inference_precision}', as served by default "
-        "(a model of random weights misses by that alone). Accept it with --allow-quality-loss, and serve it finer "
-        "with 'triton-llm repo add NAME --set kv_cache_precision=f32 --set inference_precision=f32'."
-    )
 
 
 def _say(spec: EngineSpec, builder: GpuBuilder, args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from build_engines.errors import QualityLoss, SpecError
 from python_llm.records import read_record
+from python_llm.settings import ServingConfig
 
 __all__ = ["BOUNDS", "Quality", "QualityBounds", "check_quality", "quality_record"]
 
@@ -77,8 +78,15 @@ def quality_record(quality: Quality, bounds: QualityBounds, served: Mapping[str,
     }
 
 
-def check_quality(record: Mapping[str, Any] | None, bounds: QualityBounds, subject: str, *, allow_loss: bool) -> None:
+_FINER = "choose a finer quant (for int4 also a smaller int4_ratio), or accept it with --allow-quality-loss."
+
+
+def check_quality(
+    record: Mapping[str, Any] | None, bounds: QualityBounds, subject: str, *, allow_loss: bool, quantised: bool = True
+) -> None:
     """Hold an artifact's quality record to ``bounds``; nothing was measured where there is no record.
+
+    ``quantised`` says whether there is a finer quant to advise.
 
     Raises:
         QualityLoss: a bound is missed and the caller does not accept it.
@@ -87,7 +95,15 @@ def check_quality(record: Mapping[str, Any] | None, bounds: QualityBounds, subje
         return
     missed = read_record(Quality, record.get("measured"), f"{subject}, quality").misses(bounds)
     if missed:
-        raise QualityLoss(
-            f"{subject}: it loses too much against its source: {'; '.join(missed)}; choose a finer "
-            "quant (for int4 also a smaller int4_ratio), or accept it with --allow-quality-loss."
-        )
+        advice = _FINER if quantised else _unquantised()
+        raise QualityLoss(f"{subject}: it loses too much against its source: {'; '.join(missed)}; {advice}")
+
+
+def _unquantised() -> str:
+    served = ServingConfig()
+    return (
+        "its weights are not quantised, so this is what it was measured under: kv_cache_precision "
+        f"'{served.kv_cache_precision}' and inference_precision '{served.inference_precision}', as served by default "
+        "(a model of random weights misses by that alone). Accept it with --allow-quality-loss, and serve it finer "
+        "with 'triton-llm repo add NAME --set kv_cache_precision=f32 --set inference_precision=f32'."
+    )

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from build_engines import cli, quality
+from build_engines import quality
 from build_engines.build import BuildResult
-from build_engines.errors import QualityLoss
 from build_engines.quality_bounds import Quality
 from triton_llm.cli import main
 
@@ -105,17 +104,6 @@ def test_repo_adds_lists_and_removes(exported: BuildResult, tmp_path: Path, caps
     capsys.readouterr()
     assert main(["repo", "list", *where]) == 0
     assert "no entries" in capsys.readouterr().out
-
-
-def test_a_loss_of_a_quant_is_advised_to_be_finer(
-    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise QualityLoss("lost; choose a finer quant")
-
-    monkeypatch.setattr(cli, "build", refuse)
-    assert main([*command, "--quant", "int8", "--engine", "auto"]) == 2
-    assert "choose a finer quant" in capsys.readouterr().err
 
 
 def test_knobs_are_added_to_those_of_the_entry(

@@ -72,3 +72,13 @@ def test_every_quantisation_has_bounds_and_the_spec_may_set_its_own() -> None:
     assert set(BOUNDS) == set(QUANTISATIONS)
     assert EngineSpec(model="m", quant="int4").quality_bounds == BOUNDS["int4"]
     assert EngineSpec(model="m", bounds=BOUND).quality_bounds == BOUND
+
+
+@pytest.mark.parametrize(
+    ("quantised", "advice"), [(True, "choose a finer quant"), (False, "weights are not quantised")]
+)
+def test_only_a_quant_is_advised_to_be_finer(quantised: bool, advice: str) -> None:
+    stricter = QualityBounds(min_agreement=1.0, max_kl=0.0, max_perplexity_ratio=0.0)
+    with pytest.raises(QualityLoss, match=advice) as lost:
+        check_quality(quality_record(GOOD, stricter, {}), stricter, "x", allow_loss=False, quantised=quantised)
+    assert ("finer quant" in str(lost.value)) == quantised
