@@ -11,14 +11,14 @@ from typing import Any
 from python_llm.engines.tensorrt.api import old_names
 from python_llm.errors import CallerMistake, EngineFailure
 
-__all__ = ["BACKENDS", "Library"]
+__all__ = ["BACKENDS", "OF_A_REQUEST", "Library"]
 
 # artifact kind -> the library's own word for what runs it
 BACKENDS = {"tensorrt_llm-engine": "tensorrt", "tensorrt_llm-checkpoint": "pytorch"}
 ARGUMENTS = {"tensorrt": "TrtLlmArgs", "pytorch": "TorchLlmArgs"}
 _PLACES = ("llmapi", "executor", "lora_helper")
 # Errors of one request; whatever else comes out of the library means that its executor is broken.
-_OF_A_REQUEST = (ValueError, TypeError, NotImplementedError)
+OF_A_REQUEST = (ValueError, TypeError, NotImplementedError)
 
 
 class Library:
@@ -84,7 +84,7 @@ class Library:
     @staticmethod
     def is_of_the_request(error: Exception) -> bool:
         """Whether the error is one request's own, so that the executor goes on."""
-        return isinstance(error, _OF_A_REQUEST) or type(error).__name__ == "RequestError"
+        return isinstance(error, OF_A_REQUEST) or type(error).__name__ == "RequestError"
 
     def _llm_class(self) -> Any:
         if self.backend == "pytorch":

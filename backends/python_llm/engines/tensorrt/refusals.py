@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from python_llm.engine import GenerateRequest
+from python_llm.engines.tensorrt.library import OF_A_REQUEST
 from python_llm.engines.tensorrt.options import Options
 from python_llm.errors import EngineFailure, InvalidRequest, ServeError, Unsupported
 
@@ -42,7 +43,7 @@ def of_the_library(request_id: str, error: BaseException) -> ServeError:
     """One request's own error: refused when it was handed over, or failed while it ran."""
     if isinstance(error, ServeError):
         return error
-    if isinstance(error, (ValueError, TypeError, NotImplementedError)):
+    if isinstance(error, OF_A_REQUEST):
         return InvalidRequest("refused_by_library", f"request '{request_id}': TensorRT-LLM refuses it: {error}.")
     return EngineFailure("request_failed", f"request '{request_id}': TensorRT-LLM: {error}.")
 
