@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from fake_gpus import install_gpus
 from python_llm.artifact import MANIFEST, SCHEMA, FileRecord, Limits, Manifest, ModelFacts, Source, sha256_of
 
 __all__ = [
@@ -46,21 +47,11 @@ def install(site: Path, version: str = PINNED) -> Path:
     return site
 
 
-def install_gpus(folder: Path, count: int) -> Path:
-    """Make ``folder``, for PATH, with an nvidia-smi that tells of so many GPUs."""
-    folder.mkdir(parents=True)
-    tool = folder / "nvidia-smi"
-    row = f"Fake GPU, {CAPABILITY}, 81920, 80000"
-    tool.write_text("#!/bin/sh\n" + f"echo '{row}'\n" * count, "utf-8")
-    tool.chmod(0o755)
-    return folder
-
-
 @contextmanager
 def machine(folder: Path, gpus: int) -> Iterator[None]:
     """Servers that start in the block find the library, and GPUs by the word of an nvidia-smi."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(install_gpus(folder / "bin", gpus)), prepend=os.pathsep)
+        patch.setenv("PATH", str(install_gpus(folder / "bin", gpus, capability=CAPABILITY)), prepend=os.pathsep)
         patch.chdir(install(folder / "site"))
         yield
 
