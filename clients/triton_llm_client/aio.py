@@ -37,7 +37,8 @@ class AsyncClient:
                 print(chunk.text, end="", flush=True)
 
     ``ensemble`` sends requests through the served model's ensemble instead of its generator, as clients written for
-    NVIDIA's ensemble do; prompts are text or messages there.
+    NVIDIA's ensemble do; prompts are text or messages there. ``version`` names a version of the model, where the server
+    has several.
 
     ``url``: ``host:port`` or ``grpc://host:port`` for gRPC streaming, ``http://host:port`` for HTTP. Every method
     raises ServeError subclasses (``python_llm.errors``; ``.reason`` is machine-readable), ServerUnreachable among
@@ -50,9 +51,11 @@ class AsyncClient:
         *,
         model: str = DEFAULT_MODEL,
         ensemble: bool = False,
+        version: str = "",
         transport: Transport | None = None,
     ):
         self._transport = transport or open_transport(url)
+        self._version = version
         self._generator = generator_model(model)
         self._ensemble = model if ensemble else ""
 
@@ -61,14 +64,19 @@ class AsyncClient:
         return self._transport.url
 
     def stream(
-        self, prompt: Prompt, params: GenerateParams = _ABSENT, *, request_id: str | None = None
+        self,
+        prompt: Prompt,
+        params: GenerateParams = _ABSENT,
+        *,
+        request_id: str | None = None,
+        deltas: bool = True,
     ) -> AsyncGenerator[Chunk, None]:
-        """Yield the answer's chunks as they come.
+        """Yield the answer's chunks as they come; without ``deltas`` they come at once, with the end (beams need that).
 
         Leaving the iteration early cancels the request on the server: at once with
         ``async with contextlib.aclosing(client.stream(...)) as chunks``, else when the generator is collected.
         """
-        return self._chunks(self._call(prompt, params, request_id, stream=True))
+        return self._chunks(self._call(prompt, params, request_id, stream=deltas))
 
     async def generate(
         self,
@@ -98,7 +106,7 @@ class AsyncClient:
         Raises:
             NotFound: no such request is running.
         """
-        call = Call(self._generator, request_id, {"stop": (True,)}, stream=False)
+        call = Call(self._generator, request_id, {"stop": (True,)}, stream=False, version=self._version)
         async with aclosing(self._transport.chunks(call)) as chunks:
             async for _ in chunks:
                 pass
@@ -127,8 +135,8 @@ class AsyncClient:
         tensors = {**prompt_tensors(prompt), **params.tensors()}
         request_id = request_id or new_request_id()
         if self._ensemble:
-            return Call(self._ensemble, request_id, tensors, stream, ENSEMBLE)
-        return Call(self._generator, request_id, tensors, stream, GENERATOR)
+            return Call(self._ensemble, request_id, tensors, stream, ENSEMBLE, self._version)
+        return Call(self._generator, request_id, tensors, stream, GENERATOR, self._version)
 
     async def _chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
         ended = False

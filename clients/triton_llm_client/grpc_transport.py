@@ -96,7 +96,7 @@ class GrpcTransport:
         )
 
     def _request(self, call: Call) -> Any:
-        request = service_pb2.ModelInferRequest(model_name=call.model, id=call.request_id)
+        request = service_pb2.ModelInferRequest(model_name=call.model, model_version=call.version, id=call.request_id)
         for row, values in checked_inputs(call.contract, call.inputs()):
             request.inputs.add(name=row.name, datatype=row.dtype, shape=shape_of(call.contract, len(values)))
             request.raw_input_contents.append(pack(row.dtype, values))

@@ -36,7 +36,8 @@ class HttpTransport:
 
     async def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
         body = _body(call)
-        route = f"/v2/models/{call.model}/{'generate_stream' if call.stream else 'generate'}"
+        version = f"/versions/{call.version}" if call.version else ""
+        route = f"/v2/models/{call.model}{version}/{'generate_stream' if call.stream else 'generate'}"
         try:
             async with self._client.stream("POST", route, content=body, headers=_HEADERS) as response:
                 if response.status_code != 200:

@@ -19,13 +19,17 @@ DEFAULT_GRPC_PORT = 8001
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to the Triton model ``model``: ``tensors`` by contract name; ``stream`` asks for deltas."""
+    """One request to the Triton model ``model``: ``tensors`` by contract name; ``stream`` asks for deltas.
+
+    ``version``: which version of the model; empty: the one Triton chooses.
+    """
 
     model: str
     request_id: str
     tensors: Tensors
     stream: bool
     contract: RoleContract = GENERATOR
+    version: str = ""
 
     def inputs(self) -> Tensors:
         """The tensors with the stream flag, where the request generates at all."""
