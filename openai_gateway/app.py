@@ -1,0 +1,36 @@
+"""The gateway's ASGI application: OpenAI's API, and TGI's, over an upstream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from openai_gateway.api_settings import ApiSettings
+from openai_gateway.error_answers import add_error_answers
+from openai_gateway.routes import health, models
+from openai_gateway.upstream import Upstream
+
+__all__ = ["create_app"]
+
+_DEFAULTS = ApiSettings()
+
+
+def create_app(upstream: Upstream, settings: ApiSettings = _DEFAULTS) -> FastAPI:
+    """The application; it closes ``upstream`` when it is shut down.
+
+    ``app.state.upstream`` and ``app.state.settings`` hold the arguments for the routes.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await upstream.close()
+
+    app = FastAPI(title="triton-llm gateway", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.upstream, app.state.settings = upstream, settings
+    add_error_answers(app)
+    for routes in (health, models):
+        app.include_router(routes.router)
+    return app

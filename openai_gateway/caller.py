@@ -1,0 +1,31 @@
+"""Who asks: what the protection in front of the routes found out, for all behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import HTTPConnection
+
+__all__ = ["ANONYMOUS", "Caller", "caller_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """``tenant`` and ``priority`` go to the generator. ``models_allowed``: names; None: every model."""
+
+    key_id: str = ""
+    tenant: str = ""
+    priority: int = 0
+    models_allowed: frozenset[str] | None = None
+
+    def may_use(self, model: str) -> bool:
+        return self.models_allowed is None or model in self.models_allowed
+
+
+ANONYMOUS = Caller()
+
+
+def caller_of(connection: HTTPConnection) -> Caller:
+    """The caller that the protection left in ``request.state.caller``; nobody in particular without protection."""
+    caller: Caller = getattr(connection.state, "caller", ANONYMOUS)
+    return caller
