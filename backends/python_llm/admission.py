@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from python_llm.admission_abilities import refuse_what_the_engine_lacks
+from python_llm.admission_adapter import read_adapter
 from python_llm.admission_bounds import whole_up_to
 from python_llm.admission_guide import read_guide
 from python_llm.admission_sampling import read_sampling
@@ -92,6 +93,7 @@ class Admission:
     def _request(self, values: Mapping[str, Any], request_id: str) -> GenerateRequest:
         sequences = read_sequences(values, self._capabilities, self._limits)
         guide = read_guide(values, self._capabilities)
+        adapter = read_adapter(values, self._capabilities)
         top = _alternatives(values)
         prompt = self._prompts.read(values)
         resumed = self._prompts.check_ids(values.get("resume_ids", []), "resume_ids")
@@ -117,6 +119,7 @@ class Admission:
             prompt_log_probs=bool(values.get("return_prompt_log_probs", False)),
             guide=guide,
             cache_salt=short_text(values, "cache_salt", _LONGEST_NAME),
+            adapter=adapter,
         )
 
     def _max_tokens(self, values: Mapping[str, Any], prompt: int, resumed: int) -> int:

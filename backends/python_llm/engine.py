@@ -75,6 +75,7 @@ class Capabilities:
     max_beam_width: int = 1
     guides: frozenset[GuideKind] = frozenset()
     cache_salt: bool = False
+    adapters: tuple[str, ...] = ()  # names of LoRA adapters that a request may choose from
 
 
 @dataclass(frozen=True, slots=True)

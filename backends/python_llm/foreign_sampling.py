@@ -141,5 +141,4 @@ FOREIGN_KEYS: Mapping[str, tuple[_Reader, str]] = {
     "allowed_token_ids": (_never("send a guide or logit_bias"), "Refused."),
     "truncate_prompt_tokens": (_never("shorten the prompt"), "Refused."),
     "logits_processors": (_never("send a guide or logit_bias"), "Refused."),
-    "lora_name": (_never("no adapter is loaded; serve a checkpoint with the adapter merged in"), "Refused."),
 }

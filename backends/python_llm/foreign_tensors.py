@@ -36,12 +36,13 @@ _ALIASES = (
     _alias("sampling_param_frequency_penalty", "FP32", "frequency_penalty", _LLMAPI),
     _alias("sampling_param_beam_width", "INT32", "beam_width", _LLMAPI),
     _alias("sampling_param_stop", "BYTES", "stop_words", _LLMAPI, dims=(-1,)),
+    _alias("lora_id", "UINT64", "lora_task_id", _LLMAPI),
     _alias("sampling_param_exclude_input_from_output", "BOOL", "exclude_input_in_output", _LLMAPI),
     _alias("sampling_param_return_perf_metrics", "BOOL", "return_perf_metrics", _LLMAPI),
 )
 
 _TEXT_ALONE = "this model reads text alone; leave it out"
-_NO_LORA = "no adapter is loaded; serve a checkpoint with the adapter merged in"
+_OWN_ADAPTERS = "adapters are read by the server, from the folders of its lora_config; name one with lora_name"
 _NO_LOGITS = "this server gives no logits; for log-probs send return_log_probs or return_prompt_log_probs"
 _NO_PROMPT_TABLE = "there is no prompt tuning; send the prompt as text, ids or messages"
 _OWN_SPECULATION = "drafts are the server's own affair; leave it out"
@@ -55,13 +56,10 @@ _REFUSED = (
     _refused("prompt_vocab_size", "INT32", (1,), _NO_PROMPT_TABLE),
     _refused("embedding_bias_words", "BYTES", (-1,), "words of several tokens have no one logit; send logit_bias"),
     _refused("embedding_bias_weights", "FP32", (-1,), "words of several tokens have no one logit; send logit_bias"),
-    _refused("lora_task_id", "UINT64", (1,), _NO_LORA),
-    _refused("lora_weights", "FP16", (-1, -1), _NO_LORA),
-    _refused("lora_config", "INT32", (-1, 3), _NO_LORA),
-    _refused("lora_id", "UINT64", (1,), _NO_LORA),
-    _refused("lora_name", "BYTES", (1,), _NO_LORA),
-    _refused("lora_path", "BYTES", (1,), _NO_LORA),
-    _refused("lora_ckpt_source", "BYTES", (1,), _NO_LORA),
+    _refused("lora_weights", "FP16", (-1, -1), _OWN_ADAPTERS),
+    _refused("lora_config", "INT32", (-1, 3), _OWN_ADAPTERS),
+    _refused("lora_path", "BYTES", (1,), _OWN_ADAPTERS),
+    _refused("lora_ckpt_source", "BYTES", (1,), _OWN_ADAPTERS),
     _refused("num_draft_tokens", "INT32", (1,), _OWN_SPECULATION),
     _refused("use_draft_logits", "BOOL", (1,), _OWN_SPECULATION),
     _refused("sampling_param_logits_post_processor_name", "BYTES", (1,), "there are no post-processors; use a guide"),

@@ -86,7 +86,8 @@ class GenerateRequest:
     reason ``stop`` once ``min_tokens`` are out; the ending token itself is not part of the output. ``priority``: lower
     runs earlier. ``sequence_count`` sequences are made, with the indices from ``first_index``; with ``beam`` they are
     the best beams, best first. ``max_tokens`` 0 with ``prompt_log_probs``: the prompt is computed and no token made.
-    ``cache_salt``: only requests of the same salt share cached prompt blocks.
+    ``cache_salt``: only requests of the same salt share cached prompt blocks. ``adapter``: the name of a LoRA adapter,
+    one of the engine's; empty: the model alone.
     """
 
     request_id: str
@@ -107,6 +108,7 @@ class GenerateRequest:
     prompt_log_probs: bool = False
     guide: Guide | None = None
     cache_salt: str = ""
+    adapter: str = ""
 
 
 @dataclass(frozen=True, slots=True)

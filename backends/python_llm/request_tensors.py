@@ -151,6 +151,15 @@ _SCHEDULING = (
     _one("cache_salt", "BYTES", "Only requests of the same salt share cached prompt blocks; at most 256 characters."),
 )
 
+_ADAPTER = (
+    _one("lora_name", "BYTES", "The LoRA adapter to use, by the name of its folder; absent: the model alone."),
+    _one(
+        "lora_task_id",
+        "UINT64",
+        "The same by its number: 1 is the first adapter of the model's lora_config; 0 or absent: the model alone.",
+    ),
+)
+
 _VLLM = (
     _one(
         "sampling_parameters",
@@ -178,6 +187,7 @@ REQUEST = (
     *_ANSWER,
     *_GUIDE,
     *_SCHEDULING,
+    *_ADAPTER,
     *_VLLM,
     *CONTROL,
 )

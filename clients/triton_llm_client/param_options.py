@@ -101,6 +101,7 @@ _SAMPLING = (
         _microseconds,
     ),
     _Option("cache-salt", "cache_salt", "share cached prompts only with requests of this text", {"metavar": "TEXT"}),
+    _Option("lora", "lora_name", "answer with this LoRA adapter of the model", {"metavar": "NAME"}),
 )
 
 _ANSWER = (

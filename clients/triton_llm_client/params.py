@@ -105,6 +105,7 @@ class GenerateParams:
     tenant: str | None = None
     timeout: int | None = None
     cache_salt: str | None = None
+    lora_name: str | None = None  # an adapter of the served model
     # Going on with what was produced elsewhere
     resume_ids: Sequence[int] = ()
     resume_index: int | None = None

@@ -27,6 +27,7 @@ __all__ = [
     "PINNED",
     "WITHOUT_ENGINES",
     "machine",
+    "make_adapter",
     "make_tensorrt_artifact",
     "version_in_use",
 ]
@@ -119,6 +120,13 @@ def make_tensorrt_artifact(
     return folder
 
 
+def make_adapter(folder: Path, rank: int = 8) -> Path:
+    """What of a LoRA adapter is read before its weights."""
+    folder.mkdir(parents=True)
+    (folder / "adapter_config.json").write_text(json.dumps({"r": rank}), "utf-8")
+    return folder
+
+
 def _facts(checkpoint: Path, config: Mapping[str, Any]) -> ModelFacts:
     generation = json.loads((checkpoint / "generation_config.json").read_text("utf-8"))
     return ModelFacts(
@@ -143,6 +151,7 @@ def _build_config(context: int) -> dict[str, Any]:
         "max_beam_width": 1,
         "gather_context_logits": True,
         "gather_generation_logits": True,
+        "plugin_config": {"use_paged_context_fmha": True, "lora_plugin": "auto"},
     }
 
 

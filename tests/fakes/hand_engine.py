@@ -37,6 +37,7 @@ ABLE = Capabilities(
     max_beam_width=8,
     guides=frozenset({"json", "json_schema", "regex"}),
     cache_salt=True,
+    adapters=("french", "legal"),
 )
 
 

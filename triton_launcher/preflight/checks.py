@@ -16,6 +16,7 @@ __all__ = ["ENGINE", "KINDS", "problems"]
 ENGINE = "tensorrt_llm-engine"
 KINDS = (ENGINE, "tensorrt_llm-checkpoint")
 _RANK = re.compile(r"rank(\d+)\.engine")
+_LORA_RANK = 64  # of a checkpoint that is served without saying it: the library's default
 _AGAIN = "build it again with 'make build-engine'"
 # Least compute capability, by what a checkpoint's weights are (NVIDIA's CUDA programming guide).
 _NEEDS: Mapping[str, tuple[int, int]] = {
@@ -154,14 +155,16 @@ def _features(manifest: Manifest, facts: RuntimeFacts, wishes: Wishes) -> Iterat
 def _lora(manifest: Manifest, facts: RuntimeFacts, wishes: Wishes) -> Iterator[str]:
     if not (wishes.lora_folders or wishes.max_lora_rank):
         return
-    built = int(manifest.features.get("max_lora_rank") or 0) if manifest.kind == ENGINE else wishes.max_lora_rank
-    if manifest.kind == ENGINE and not built:
-        yield "lora_config: the engine was built without LoRA; build with --max-lora-rank, or serve without adapters."
-        return
+    fits, remedy = wishes.max_lora_rank or _LORA_RANK, "raise lora_config.max_lora_rank to"
+    if manifest.kind == ENGINE:
+        fits, remedy = int(manifest.features.get("max_lora_rank") or 0), "build with --max-lora-rank"
+        if not fits:
+            yield "lora_config: the engine was built without LoRA; build with --max-lora-rank, or leave adapters out."
+            return
     ranks = {"max_lora_rank": wishes.max_lora_rank, **facts.lora_ranks}
     for name, rank in ranks.items():
-        if built and rank > built:
-            yield f"LoRA '{name}': rank {rank}, at most {built} fits; build with --max-lora-rank {rank}."
+        if rank > fits:
+            yield f"LoRA '{name}': rank {rank}, at most {fits} fits; {remedy} {rank}."
 
 
 def _memory(manifest: Manifest, facts: RuntimeFacts, wishes: Wishes) -> Iterator[str]:

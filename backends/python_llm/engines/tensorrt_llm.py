@@ -58,4 +58,5 @@ def abilities(options: Options, library: Library) -> Capabilities:
         max_beam_width=max(1, options.build.max_beam_width or int(options.given.get("max_beam_width") or 1)),
         guides=frozenset(get_args(GuideKind)) if options.guided_backend else frozenset(),
         cache_salt=library.takes_cache_salt,
+        adapters=tuple(options.adapters.folders),
     )

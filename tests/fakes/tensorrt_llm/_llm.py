@@ -118,8 +118,15 @@ class LLM:
             raise ValueError("greedy decoding gives one sequence; n must be 1")
         if params.use_beam_search and (params.best_of or params.n) > self._limits["max_beam_width"]:
             raise ValueError("best_of exceeds max_beam_width")
-        if lora_request is not None and not self._args["enable_lora"]:
+        if lora_request is not None:
+            self._check_adapter(lora_request)
+
+    def _check_adapter(self, lora_request: Any) -> None:
+        if not self._args["enable_lora"]:
             raise ValueError("lora_request: LLM was not given enable_lora")
+        rank = json.loads((Path(lora_request.lora_path) / "adapter_config.json").read_text("utf-8"))["r"]
+        if rank > self._args["lora_config"].max_lora_rank:
+            raise ValueError(f"lora_request {lora_request.lora_name}: rank {rank} exceeds max_lora_rank")
 
 
 if IS_NEW:
@@ -176,6 +183,8 @@ class EngineLLM(LLM):
         super()._check(prompt, params, lora_request)
         if len(prompt) > self._build["max_input_len"]:
             raise ValueError(f"prompt {len(prompt)} exceeds max_input_len of the build")
+        if lora_request is not None and not (self._build.get("plugin_config") or {}).get("lora_plugin"):
+            raise ValueError("lora_request: the engine was built without lora_plugin")
         if params.logprobs is not None and not self._args["gather_generation_logits"]:
             raise ValueError("logprobs: LLM was not given gather_generation_logits")
         if params.prompt_logprobs is not None and not self._build["gather_context_logits"]:

@@ -39,6 +39,12 @@ BAD: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("ids outside the vocabulary", {"input_ids": [512]}, "id_out_of_vocabulary", ["input_ids[0]", "512", "0 to 511"]),
     ("lengths untrue", {**ids, "input_lengths": 4}, "wrong_length", ["input_lengths 4", "holds 3"]),
     ("messages not JSON", {"messages": "hello"}, "messages_not_json", ["messages"]),
+    ("adapter unknown", {**ids, "lora_name": "german"}, "unknown_adapter", ["lora_name 'german'", "1 french, 2 legal"]),
+    ("adapter of vLLM's", vllm(lora_name="german"), "unknown_adapter", ["'german'", "send one of them"]),
+    ("adapter number", {**ids, "lora_task_id": 3}, "unknown_adapter", ["lora_task_id 3", "1 french, 2 legal"]),
+    ("adapter id", {**ids, "lora_id": 2**64 - 1}, "unknown_adapter", ["1 french, 2 legal"]),
+    ("two adapters", {**ids, "lora_name": "french", "lora_task_id": 2}, "two_adapters", ["lora_task_id 2 is 'legal'"]),
+    ("adapter long", {**ids, "lora_name": "x" * 257}, "lora_name_too_long", ["257", "256"]),
     ("resumed id", {**ids, "resume_ids": [600]}, "id_out_of_vocabulary", ["resume_ids[0]"]),
     ("resumed index", {**ids, "resume_index": -1}, "resume_index_out_of_range", ["resume_index -1", "from 0"]),
     ("resumed several", {**ids, "resume_ids": [6], "num_return_sequences": 2}, "resume_one_sequence", ["one sequence"]),
@@ -193,7 +199,6 @@ def test_every_input_that_can_be_bad_has_a_row() -> None:
 
 
 UNABLE = [
-    ("lora_name", vllm(lora_name="french"), "merged in"),
     ("best_of", vllm(best_of=3), "send n"),
     ("use_beam_search", vllm(use_beam_search=True), "beam_width"),
     ("detokenize", vllm(detokenize=False), "leave it out"),

@@ -43,7 +43,7 @@ asked: dict[str, Read] = {
     name: lambda a, name=name: getattr(a.request, name)  # type: ignore[misc]
     for name in (
         *("max_tokens", "min_tokens", "end_ids", "stop_ids", "priority", "tenant", "sequence_count", "first_index"),
-        *("beam", "log_probs", "top_log_probs", "prompt_log_probs", "guide", "cache_salt"),
+        *("beam", "log_probs", "top_log_probs", "prompt_log_probs", "guide", "cache_salt", "adapter"),
     )
 }
 
@@ -101,6 +101,10 @@ GOOD: list[tuple[dict[str, Any], Read, Any]] = [
     ),
     ({"tenant": "team"}, asked["tenant"], "team"),
     ({"cache_salt": "s"}, asked["cache_salt"], "s"),
+    ({"lora_name": "legal"}, asked["adapter"], "legal"),
+    ({"lora_name": "", "lora_task_id": 0}, asked["adapter"], ""),
+    ({"lora_task_id": 1}, asked["adapter"], "french"),
+    ({"lora_id": 2, "lora_name": "legal"}, asked["adapter"], "legal"),
     ({"exclude_input_in_output": False}, lambda a: a.echo, True),
     ({}, lambda a: a.echo, False),
     ({"include_stop_str_in_output": True}, lambda a: a.keep_stop_word, True),
@@ -184,6 +188,8 @@ NEUTRAL = {
     "return_prompt_log_probs": False,
     "top_log_probs": 0,
     "cache_salt": "",
+    "lora_name": "",
+    "lora_task_id": 0,
     "priority": 0,
     "guided_decoding_guide_type": "",
 }
@@ -200,6 +206,8 @@ WANTED = {
     "return_logprobs": True,
     "return_cumulative_logprob": True,
     "cache_salt": "s",
+    "lora_name": "french",
+    "lora_task_id": 1,
     "guided_decoding_guide_type": "json",
 }
 

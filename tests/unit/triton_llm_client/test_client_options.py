@@ -25,6 +25,7 @@ ROWS: list[tuple[list[str], dict[str, Any]]] = [
     (["--stop-id", "5", "--stop-id", "6"], {"stop_token_ids": [5, 6]}),
     (["--logit-bias", "5=-100", "--logit-bias", "6=1.5"], {"logit_bias": '{"5": -100.0, "6": 1.5}'}),
     (["--priority", "-3", "--tenant", "t", "--cache-salt", "s"], {"priority": -3, "tenant": "t", "cache_salt": "s"}),
+    (["--lora", "french"], {"lora_name": "french"}),
     (["--timeout", "1.5"], {"timeout": 1_500_000}),
     (["--json-object"], {"guided_decoding_guide_type": "json"}),
     (["--regex", "[a-c]+"], {"guided_decoding_guide_type": "regex", "guided_decoding_guide": "[a-c]+"}),

@@ -33,7 +33,7 @@ class TensorRtEngine:
         self._library = library
         self._options = options
         self._llm = library.llm(**options.arguments(library))
-        self._lora = _lora_request(options, library)
+        self._adapters = options.adapters.requests(library)
         self._statistics = Statistics()
         self._steps = 0
         self._wake = threading.Condition()  # guards the three below
@@ -132,7 +132,7 @@ class TensorRtEngine:
 
     def _hand_over(self, request: GenerateRequest, part: Part) -> Any:
         params = sampling_params(request, part.sequences[0].index, self._library, self.limits.vocab_size)
-        more: dict[str, Any] = {} if self._lora is None else {"lora_request": self._lora}
+        more: dict[str, Any] = {"lora_request": self._adapters[request.adapter]} if request.adapter else {}
         if request.priority:
             more["priority"] = library_priority(request.priority)
         if request.cache_salt:
@@ -202,10 +202,3 @@ class TensorRtEngine:
                 _log.exception("TensorRT-LLM's statistics cannot be read; blocks are reported as 0")
                 return
             await asyncio.sleep(max(0.0, begun + _STATISTICS_SECONDS - self._loop.time()))
-
-
-def _lora_request(options: Options, library: Library) -> Any:
-    adapter = options.adapter
-    if adapter is None:
-        return None
-    return library.make("LoRARequest", {"lora_name": adapter.name, "lora_int_id": 1, "lora_path": str(adapter)})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from python_llm.artifact import Artifact
+from python_llm.engines.tensorrt.adapters import Adapters
 from python_llm.engines.tensorrt.api import (
     SPECULATIVE,
     check_options,
@@ -48,6 +48,7 @@ class Options:
     serving: ServingConfig
     build: Build
     given: Mapping[str, Any] = field(default_factory=dict)  # engine_options
+    adapters: Adapters = field(default_factory=Adapters)
 
     @staticmethod
     def read(artifact: Artifact, serving: ServingConfig) -> Options:
@@ -65,9 +66,9 @@ class Options:
                     f"{knob} {getattr(serving, knob)!r}: {artifact.kind} has no such knob; leave it out, see "
                     "engine_options.kv_cache_config and engine_options.scheduler_config."
                 )
-        options = Options(artifact, serving, Build.read(artifact), given)
+        adapters = Adapters.read(given.get("lora_config"), artifact.path, subject)
+        options = Options(artifact, serving, Build.read(artifact), given, adapters)
         options._check_backend(subject)
-        options._check_adapter(subject)
         options._check_speculation()
         return options
 
@@ -117,12 +118,6 @@ class Options:
         return str(self.given.get("guided_decoding_backend") or "")
 
     @property
-    def adapter(self) -> Path | None:
-        """The LoRA adapter that every request of this served model gets; named relative to the artifact."""
-        folders = (self.given.get("lora_config") or {}).get("lora_dir", ())
-        return (self.artifact.path / folders[0]).resolve() if folders else None
-
-    @property
     def sampler(self) -> str:
         """Of a checkpoint: the one that knows every parameter, where speculation leaves the choice."""
         chosen = self.given.get("sampler_type", "auto")
@@ -150,9 +145,7 @@ class Options:
             **self.given,
             "kv_cache_config": {**self._kv_cache(), **self.given.get("kv_cache_config", {})},
         }
-        if self.adapter is not None:
-            wanted["enable_lora"] = True
-            wanted["lora_config"] = {**self.given["lora_config"], "lora_dir": [str(self.adapter)]}
+        wanted |= self.adapters.arguments()
         speculative = self._speculative()
         if speculative:
             wanted["speculative_config"] = speculative
@@ -189,17 +182,9 @@ class Options:
             raise CallerMistake(
                 f"{subject}, key 'guided_decoding_backend': 'llguidance' runs with checkpoints alone; say xgrammar."
             )
-
-    def _check_adapter(self, subject: str) -> None:
-        folders = (self.given.get("lora_config") or {}).get("lora_dir", ())
-        if len(folders) > 1:
+        if self.adapters.folders and not self.build.adapters:
             raise CallerMistake(
-                f"{subject}, key 'lora_config.lora_dir': {len(folders)} adapters; a served model has one, which all "
-                "its requests get: add an entry for each."
-            )
-        if self.adapter is not None and not self.adapter.is_dir():
-            raise CallerMistake(
-                f"{subject}, key 'lora_config.lora_dir': '{self.adapter}' is no folder; name an adapter's."
+                f"{subject}, key 'lora_config': the engine was built without LoRA; build it with --max-lora-rank."
             )
 
     def _check_speculation(self) -> None:

@@ -129,6 +129,12 @@ def test_an_adapter_over_the_built_rank() -> None:
     facts = replace(HERE, lora_ranks={"adapters/one": 8, "adapters/two": 32})
     found = _found(_manifest(), facts, lora_folders=("adapters/one", "adapters/two"), max_lora_rank=16)
     assert found == ["LoRA 'adapters/two': rank 32, at most 16 fits; build with --max-lora-rank 32."]
+    checkpoint = _manifest(CHECKPOINT)
+    assert _found(checkpoint, facts, lora_folders=("adapters/two",)) == []
+    found = _found(checkpoint, facts, lora_folders=("adapters/two",), max_lora_rank=16)
+    assert found == ["LoRA 'adapters/two': rank 32, at most 16 fits; raise lora_config.max_lora_rank to 32."]
+    large = replace(HERE, lora_ranks={"adapters/three": 128})
+    assert "at most 64 fits" in _found(checkpoint, large, lora_folders=("adapters/three",))[0]
     without = _manifest(features={**BUILT, "max_lora_rank": 0})
     assert "built without LoRA" in _found(without, facts, lora_folders=("adapters/one",))[0]
 

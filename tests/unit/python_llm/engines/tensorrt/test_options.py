@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fake_tensorrt_llm import NEW, OLD, PINNED, make_tensorrt_artifact, version_in_use
+from fake_tensorrt_llm import NEW, OLD, PINNED, make_adapter, make_tensorrt_artifact, version_in_use
 from python_llm.artifact import Artifact
 from python_llm.engines.tensorrt.library import Library
 from python_llm.engines.tensorrt.options import Options
@@ -72,9 +72,10 @@ def arguments(artifact: Artifact, **knobs: Any) -> dict[str, Any]:
         ),
         (
             CHECKPOINT,
-            {"engine_options": {"lora_config": {"lora_dir": ["a", "b"]}}},
-            ["2 adapters", "an entry for each"],
+            {"engine_options": {"lora_config": {"lora_dir": ["a/french", "b/french"]}}},
+            ["2 adapters with 1 names", "rename one"],
         ),
+        (CHECKPOINT, {"engine_options": {"lora_config": {"max_lora_rank": 8}}}, ["names no adapter"]),
         (CHECKPOINT, {"engine_options": {"lora_config": {"lora_dir": ["a"]}}}, ["is no folder"]),
         (CHECKPOINT, {"kv_cache_precision": "f16"}, ["kv_cache_precision 'f16'", "engine_options"]),
         (CHECKPOINT, {"max_itl_ms": 10.0}, ["max_itl_ms 10.0"]),
@@ -162,6 +163,13 @@ def test_an_option_of_another_version_is_refused_with_the_version(
             pytest.raises(CallerMistake, match=rf"max_util_for_resume.*{version} does not have it"),
         ):
             arguments(artifacts[CHECKPOINT], **newer)
+
+
+def test_an_engine_without_lora_takes_no_adapters(tmp_path: Path, checkpoint: Path) -> None:
+    make_adapter(tmp_path / "french")
+    folder = make_tensorrt_artifact(tmp_path / "a", checkpoint, kind=ENGINE, build={"plugin_config": {}})
+    with pytest.raises(CallerMistake, match="built without LoRA; build it with --max-lora-rank"):
+        Options.read(Artifact.open(folder), ServingConfig(engine_options={"lora_config": {"lora_dir": ["../french"]}}))
 
 
 def test_an_engine_without_paged_context_takes_prompts_of_one_step(tmp_path: Path, checkpoint: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from collector import Collector
-from fake_tensorrt_llm import NEW, WITHOUT_ENGINES, make_tensorrt_artifact, version_in_use
+from fake_tensorrt_llm import NEW, WITHOUT_ENGINES, make_adapter, make_tensorrt_artifact, version_in_use
 from python_llm import engine as engines
 from python_llm.engine import BeamParams, Engine, Failed, Finished, GenerateRequest, Guide, SamplingParams
 from python_llm.engines.tensorrt.engine import TensorRtEngine
@@ -350,18 +350,34 @@ def test_loading_imports_nothing_until_the_knobs_are_checked(pinned: str, tmp_pa
     assert "tensorrt_llm" not in sys.modules
 
 
-def test_an_adapter_is_every_requests(version: str, kind: str, open_engine: Open, tmp_path: Path) -> None:
-    with open_engine(kind, version=version) as engine:
-        plain = run(engine, ENDLESS).ids
-        artifact = engine._options.artifact.path  # type: ignore[attr-defined]
-    (tmp_path / "french").mkdir()
-    adapted = engines.load(artifact, ServingConfig(engine_options={"lora_config": {"lora_dir": ["../french"]}}))
+def test_each_request_chooses_its_adapter(version: str, kind: str, tmp_path: Path, checkpoint: Path) -> None:
+    folder = make_tensorrt_artifact(tmp_path / "artifact", checkpoint, kind=kind, version=version)
+    folders = [f"../{make_adapter(tmp_path / name).name}" for name in ("french", "legal")]
+    engine = engines.load(folder, ServingConfig(engine_options={"lora_config": {"lora_dir": folders}}))
     try:
-        ids = run(adapted, ENDLESS).ids
-        assert ids == run(adapted, replace(ENDLESS, request_id="again")).ids
-        assert ids != plain
+        assert engine.capabilities.adapters == ("french", "legal")
+        texts = [run(engine, replace(ENDLESS, adapter=name)).ids for name in ("", "french", "legal", "french", "")]
+        assert texts[:2] == [texts[4], texts[3]]
+        assert len({tuple(text) for text in texts}) == 3
     finally:
-        adapted.close()
+        engine.close()
+
+
+def test_an_adapter_over_the_rank_is_its_requests_error(
+    pinned: str, kind: str, tmp_path: Path, checkpoint: Path
+) -> None:
+    """Preflight finds it before; an adapter that grew meanwhile costs its requests alone."""
+    folder = make_tensorrt_artifact(tmp_path / "artifact", checkpoint, kind=kind)
+    make_adapter(tmp_path / "large", rank=32)
+    given = {"lora_config": {"lora_dir": ["../large"], "max_lora_rank": 16}}
+    engine = engines.load(folder, ServingConfig(engine_options=given))
+    try:
+        error = fails(engine, replace(ENDLESS, adapter="large")).error
+        assert isinstance(error, InvalidRequest)
+        assert "rank 32 exceeds max_lora_rank" in error.text
+        assert len(run(engine, replace(ENDLESS, request_id="y")).ids) == 40
+    finally:
+        engine.close()
 
 
 def test_a_guide_is_followed(pinned: str, kind: str, tmp_path: Path) -> None:
