@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from python_llm.engines.paged.block_pool import BlockPool
+from python_llm.engines.paged.crowd import Crowd
 from python_llm.engines.paged.prefill import ItlGoal, share_prefill
 from python_llm.engines.paged.prefix_cache import PrefixCache
 from python_llm.engines.paged.sequence import Sequence
@@ -47,7 +48,8 @@ class Scheduler:
         self._cache = cache
         self._block_size = block_size
         self._max_running = max_running
-        self._shares = TenantShares(credit=2 * max_num_tokens)
+        self._shares = TenantShares(credit=2 * max_num_tokens, clock=clock)
+        self._crowd = Crowd(max_running, max_num_tokens)
         self.speculation = speculation or Speculation(None)
         self.goal = ItlGoal(max_itl_seconds, max_num_tokens)
         ready = cache.store.is_ready
@@ -106,6 +108,8 @@ class Scheduler:
         for sequence in [s for s in self.running if s.remaining > 1]:
             self._cache.adopt(sequence, self._cache.match(sequence))
         budget = self.goal.budget(sum(s.remaining == 1 for s in self.running))
+        if self._shares.several:
+            budget = self._crowd.budget(self.running, budget)
         grants = self._grants(budget)
         plan = self._decodes(grants)
         used = _by_tenant([part.sequence for part in plan], lambda sequence: 1)
@@ -173,7 +177,7 @@ class Scheduler:
         first = self.running[0] if self.running else None
         if first is not None and first.remaining > 1:
             left[first.request.tenant] -= 1
-        if self._shares.count < 2:
+        if len(decoding) <= min(left.values(), default=0):
             return decoding
         return sorted(decoding, key=lambda s: (s is not first, s.last_token_ns))
 

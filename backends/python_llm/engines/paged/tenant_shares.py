@@ -8,25 +8,37 @@ answered at once; it can neither save up service nor be made to pay for an idle 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 __all__ = ["TenantShares", "level_out"]
 
 _REMEMBERED = 1024  # tenants that are not here now
+_COMES_BACK = 10.0  # seconds for which one who left is expected
 
 
 class TenantShares:
     """Tokens served to each tenant; compared, never shown. ``credit``: what a comer may have before the others."""
 
-    def __init__(self, credit: int = 0) -> None:
+    def __init__(self, credit: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self._credit = credit
+        self._clock = clock
         self._served: dict[str, int] = {}
         self._present: dict[str, int] = {}  # how many sequences of the tenant wait or run
+        self._left: dict[str, float] = {}  # when, the earliest first
 
     @property
     def count(self) -> int:
         """Tenants that wait or run."""
         return len(self._present)
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one is here, or was a moment ago."""
+        now = self._clock()
+        while self._left and now - next(iter(self._left.values())) > _COMES_BACK:
+            del self._left[next(iter(self._left))]
+        return len(self._present) > 1 or any(tenant not in self._present for tenant in self._left)
 
     def enter(self, tenant: str) -> None:
         if tenant not in self._present:
@@ -39,6 +51,8 @@ class TenantShares:
         self._present[tenant] -= 1
         if not self._present[tenant]:
             del self._present[tenant]
+            self._left.pop(tenant, None)
+            self._left[tenant] = self._clock()
             self._forget()
 
     def charge(self, tenant: str, tokens: int) -> None:

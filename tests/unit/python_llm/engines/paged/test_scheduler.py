@@ -70,6 +70,8 @@ class Loop:
             self.cache.remember(part.sequence, before)
             if part.samples:
                 part.sequence.tokens.append(part.sequence.arrival % 7)
+                part.sequence.first_token_ns = part.sequence.first_token_ns or self.steps
+                part.sequence.last_token_ns = self.steps
                 if part.sequence.is_full:
                     self.scheduler.remove(part.sequence)
                     self.finished.append(part.sequence)
