@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,7 +21,7 @@ from python_llm.settings import ServingConfig
 ROOT = Path(__file__).parents[2]
 RUNTIME = json.loads((ROOT / "backends/python_llm/engines/tensorrt/api.json").read_text("utf-8"))
 BUILD = json.loads((ROOT / "build_engines/trtllm_api.json").read_text("utf-8"))
-SAMPLED = SamplingParams(1.0, 5, 0.9, 0.1, 7, 1.1, 0.1, 0.1, 3, ((1, 2.0),), ((4,),))
+SAMPLED = SamplingParams(1.0, 5, 0.9, 0.1, 7, 1.1, 0.1, 0.1, 3, ((1, 2.0),), ((4,), (5, 6)))
 
 
 class Facts:
@@ -40,6 +40,10 @@ class Facts:
         for key in values:
             row = fields_of(name)[key]
             assert row.get("only") != "new" or key in renamed, f"{name}.{key}: the newer version alone has it"
+
+    def ban(self, params: object, words: Sequence[Sequence[int]]) -> None:
+        assert words
+        assert fields_of("SamplingParams")["_bad_word_ids"]["init"] is False
 
     def symbol(self, name: str) -> Any:
         assert enum_values(name) is not None

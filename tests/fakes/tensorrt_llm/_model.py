@@ -75,10 +75,20 @@ def _adjusted(logits: Row, params: Any, prompt: Sequence[int], made: Sequence[in
     row[ids] -= (params.presence_penalty or 0.0) + (params.frequency_penalty or 0.0) * counts
     if params.embedding_bias is not None:
         row += np.asarray(params.embedding_bias, dtype=np.float64)
-    row[[*(params.bad_token_ids or ()), *_repeats([*prompt, *made], params.no_repeat_ngram_size)]] = -np.inf
+    row[[*_banned(params, [*prompt, *made]), *_repeats([*prompt, *made], params.no_repeat_ngram_size)]] = -np.inf
     if len(made) < (params.min_tokens or 0) and params.end_id is not None and params.end_id >= 0:
         row[params.end_id] = -np.inf
     return row
+
+
+def _banned(params: Any, context: Sequence[int]) -> list[int]:
+    """Last tokens of the banned words that the context has begun; a word's ids count where ``bad`` is set, as there."""
+    words = [[token_id] for token_id in params.bad_token_ids or ()]
+    if params.bad is not None:
+        if params._bad_word_ids is None:
+            raise RuntimeError("bad: it was not made into token ids")
+        words += params._bad_word_ids
+    return [word[-1] for word in words if list(context[len(context) - len(word) + 1 :]) == word[:-1]]
 
 
 def _repeats(context: Sequence[int], size: int | None) -> list[int]:

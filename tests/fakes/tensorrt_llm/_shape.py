@@ -80,4 +80,6 @@ def _default(row: Mapping[str, Any]) -> Any:
     if row.get("required"):
         return dataclasses.field()
     value = row["default"]
+    if row.get("init") is False:
+        return dataclasses.field(init=False, default=value)
     return dataclasses.field(default_factory=lambda: list(value)) if isinstance(value, list) else value

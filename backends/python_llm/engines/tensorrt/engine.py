@@ -46,7 +46,7 @@ class TensorRtEngine:
         self._thread.start()
 
     def submit(self, request: GenerateRequest, sink: Sink) -> None:
-        error = refusals.refusal(request, self._options)
+        error = refusals.refusal(request, self._options, self._library)
         with self._wake:
             if self._closed:
                 error = refusals.closed()

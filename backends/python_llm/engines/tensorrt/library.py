@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -48,6 +48,17 @@ class Library:
     @property
     def takes_cache_salt(self) -> bool:
         return "cache_salt" in self._takes
+
+    @property
+    def bans_words(self) -> bool:
+        """Whether words of several tokens can be banned; a version without the field bans single tokens alone."""
+        return self.has_field("SamplingParams", "_bad_word_ids")
+
+    @staticmethod
+    def ban(params: Any, words: Sequence[Sequence[int]]) -> None:
+        """The library makes these ids of the texts in ``bad``, unless it is given an end id, as it is here."""
+        params.bad = []
+        params._bad_word_ids = [list(word) for word in words]
 
     def make(self, name: str, values: Mapping[str, Any]) -> Any:
         """An object of class ``name``; raises CallerMistake for a field this version does not have."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from python_llm.engine import GenerateRequest
-from python_llm.engines.tensorrt.library import OF_A_REQUEST
+from python_llm.engines.tensorrt.library import OF_A_REQUEST, Library
 from python_llm.engines.tensorrt.options import Options
 from python_llm.errors import EngineFailure, InvalidRequest, ServeError, Unsupported
 
 __all__ = ["broken", "closed", "of_the_library", "refusal"]
 
 
-def refusal(request: GenerateRequest, options: Options) -> ServeError | None:
+def refusal(request: GenerateRequest, options: Options, library: Library) -> ServeError | None:
     """Why the request cannot run at all; None where it can."""
     prompt = len(request.prompt_ids) + len(request.resume_ids)
     total = len(request.prompt_ids) + request.max_tokens
@@ -22,8 +22,8 @@ def refusal(request: GenerateRequest, options: Options) -> ServeError | None:
         )
     if request.prompt_log_probs and not options.build.context_logits:
         return _lacking("return_prompt_log_probs", "the engine was built without gather_context_logits")
-    if any(len(word) != 1 for word in request.sampling.bad_words):
-        return _lacking("bad_words", "TensorRT-LLM bans single tokens alone, and a word here has several")
+    if any(len(word) > 1 for word in request.sampling.bad_words) and not library.bans_words:
+        return _lacking("bad_words", f"TensorRT-LLM {library.version} bans single tokens, and a word here has several")
     if request.guide is not None and request.resume_ids:
         return _lacking("resume_ids with a guide", "TensorRT-LLM begins its grammar anew with each request")
     if request.beam is not None and (request.log_probs or request.resume_ids):

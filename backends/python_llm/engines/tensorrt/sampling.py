@@ -20,7 +20,7 @@ _PRIORITY_SCALE = 8.0
 
 def sampling_params(request: GenerateRequest, index: int, library: Library, vocab_size: int) -> Any:
     """For sequence ``index``, or for all beams."""
-    return library.make(
+    params = library.make(
         "SamplingParams",
         {
             "detokenize": False,
@@ -32,6 +32,9 @@ def sampling_params(request: GenerateRequest, index: int, library: Library, voca
             **({} if request.guide is None else {"guided_decoding": _guide(request.guide, library)}),
         },
     )
+    if words := [word for word in request.sampling.bad_words if len(word) > 1]:
+        library.ban(params, words)
+    return params
 
 
 def adapted_seed(seed: int, index: int, resumed: int) -> int:
@@ -97,7 +100,7 @@ def _penalties(request: GenerateRequest, vocab_size: int) -> dict[str, Any]:
         "presence_penalty": sampling.presence_penalty or None,
         "frequency_penalty": sampling.frequency_penalty or None,
         "no_repeat_ngram_size": sampling.no_repeat_ngram_size or None,
-        "bad_token_ids": [word[0] for word in sampling.bad_words] or None,
+        "bad_token_ids": [word[0] for word in sampling.bad_words if len(word) == 1] or None,
         "embedding_bias": _bias(sampling.logit_bias, vocab_size) if sampling.logit_bias else None,
     }
 

@@ -18,6 +18,7 @@ from fake_tensorrt_llm import NEW, WITHOUT_ENGINES, make_adapter, make_tensorrt_
 from python_llm import engine as engines
 from python_llm.engine import BeamParams, Engine, Failed, Finished, GenerateRequest, Guide, SamplingParams
 from python_llm.engines.tensorrt.engine import TensorRtEngine
+from python_llm.engines.tensorrt.library import Library
 from python_llm.errors import EngineFailure, InvalidRequest, Unsupported
 from python_llm.settings import ServingConfig
 from server_under_test import wait_until
@@ -236,7 +237,6 @@ def test_what_the_library_refuses_is_the_callers_mistake(pinned: str, open_engin
     ("request_", "words"),
     [
         (replace(ENDLESS, max_tokens=CONTEXT), "request_too_long"),
-        (replace(ENDLESS, sampling=SamplingParams(bad_words=((5, 6),))), "bad_words"),
     ],
 )
 def test_what_can_never_run_is_refused(pinned: str, kind: str, open_engine: Open, request_: Any, words: str) -> None:
@@ -261,6 +261,32 @@ def test_penalties_bias_and_banned_tokens_reach_the_library(pinned: str, kind: s
         assert len(set(pairwise(grams))) == len(grams) - 1
         repelled = SamplingParams(logit_bias=((11, 50.0), (12, 49.0)), frequency_penalty=2.0)
         assert set(run(engine, replace(ENDLESS, request_id="e", sampling=repelled)).ids) >= {11, 12}
+
+
+def test_a_word_of_several_tokens_is_banned_and_its_parts_are_not(version: str, kind: str, open_engine: Open) -> None:
+    loud = ((11, 90.0), (12, 80.0), (13, 70.0))
+    with open_engine(kind, version=version) as engine:
+        free = SamplingParams(logit_bias=loud, no_repeat_ngram_size=2)
+        ids = run(engine, replace(ENDLESS, max_tokens=8, sampling=free)).ids
+        assert (11, 12) in pairwise(ids)
+        banned = replace(free, bad_words=((11, 12), (13,)))
+        ids = run(engine, replace(ENDLESS, request_id="b", max_tokens=8, sampling=banned)).ids
+        assert (11, 12) not in pairwise(ids)
+        assert ids[:2] == [11, 11]
+        assert 13 not in ids
+        other = replace(free, bad_words=((11, 14), (11, 11)))
+        ids = run(engine, replace(ENDLESS, request_id="c", max_tokens=8, sampling=other)).ids
+        assert ids[:2] == [11, 12]
+
+
+def test_a_version_that_cannot_ban_words_refuses_them_by_name(
+    pinned: str, kind: str, open_engine: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Library, "bans_words", False)
+    with open_engine(kind) as engine:
+        error = fails(engine, replace(ENDLESS, sampling=SamplingParams(bad_words=((5, 6),)))).error
+        assert isinstance(error, Unsupported)
+        assert "bad_words: TensorRT-LLM 1.2.1 bans single tokens" in error.text
 
 
 def test_priorities_order_what_waits(pinned: str, tmp_path: Path, checkpoint: Path) -> None:
