@@ -11,7 +11,7 @@ from python_llm.engine import TopLogProbs
 from python_llm.response_facts import Part, RequestFacts
 from python_llm.token_bytes import TokenBytes
 
-__all__ = ["alternatives", "as_vllm", "prompt_alternatives"]
+__all__ = ["alternatives", "as_vllm", "prompt_alternatives", "prompt_tokens"]
 
 _NEVER = -9999.0  # JSON has no infinity
 
@@ -23,6 +23,14 @@ def alternatives(part: Part) -> str:
 def prompt_alternatives(facts: RequestFacts) -> list[str]:
     """None where the engine told none."""
     return [_alternatives(facts.prompt.top_log_probs, facts.token_bytes)] if facts.prompt else []
+
+
+def prompt_tokens(facts: RequestFacts) -> list[str]:
+    """None where the engine told nothing of the prompt."""
+    if facts.prompt is None:
+        return []
+    told = [{"id": i, **_text_of(facts.token_bytes[i])} for i in facts.request.prompt_ids]
+    return [json.dumps(told, ensure_ascii=False)]
 
 
 def as_vllm(part: Part) -> str:
@@ -37,12 +45,7 @@ def _alternatives(tops: Sequence[TopLogProbs], token_bytes: TokenBytes) -> str:
 
 
 def _entry(token_id: int, log_prob: float, token_bytes: TokenBytes) -> dict[str, Any]:
-    raw = token_bytes[token_id]
-    text = raw.decode("utf-8", "replace")
-    entry: dict[str, Any] = {"id": token_id, "text": text, "log_prob": _finite(log_prob)}
-    if text.encode() != raw:
-        entry["bytes"] = list(raw)
-    return entry
+    return {"id": token_id, "log_prob": _finite(log_prob), **_text_of(token_bytes[token_id])}
 
 
 def _vllm_entry(token_id: int, log_prob: float, top: TopLogProbs, token_bytes: TokenBytes) -> dict[str, Any]:
@@ -51,10 +54,15 @@ def _vllm_entry(token_id: int, log_prob: float, top: TopLogProbs, token_bytes: T
         str(i): {
             "logprob": _finite(value),
             "rank": ranks.get(i),
-            "decoded_token": token_bytes[i].decode("utf-8", "replace"),
+            **_text_of(token_bytes[i], name="decoded_token"),
         }
         for i, value in {token_id: log_prob, **dict(top)}.items()
     }
+
+
+def _text_of(raw: bytes, *, name: str = "text") -> dict[str, Any]:
+    text = raw.decode("utf-8", "replace")
+    return {name: text} if text.encode() == raw else {name: text, "bytes": list(raw)}
 
 
 def _finite(log_prob: float) -> float:

@@ -67,6 +67,7 @@ OUTPUTS = (
     _asked("return_log_probs", "output_top_log_probs", "each", of_part=log_prob_json.alternatives),
     _asked("return_prompt_log_probs", "prompt_log_probs", "first", of_request=lambda facts: facts.prompt_log_probs),
     _asked("return_prompt_log_probs", "prompt_top_log_probs", "first", of_request=log_prob_json.prompt_alternatives),
+    _asked("return_prompt_log_probs", "prompt_tokens", "first", of_request=log_prob_json.prompt_tokens),
     _asked("return_logprobs", "logprobs", "each", of_part=log_prob_json.as_vllm),
     _asked("return_cumulative_logprob", "cumulative_logprob", "each", of_part=lambda part: part.log_prob_sum),
     Output("num_input_tokens", "last", of_request=lambda facts: facts.input_tokens, flag="return_num_input_tokens"),

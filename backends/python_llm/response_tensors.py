@@ -70,10 +70,16 @@ _LOG_PROBS = (
         (-1,),
         "With return_prompt_log_probs and top_log_probs, in the first response: JSON as in output_top_log_probs.",
     ),
+    Tensor(
+        "prompt_tokens",
+        "BYTES",
+        (-1,),
+        "With return_prompt_log_probs, in the first response: JSON, the prompt's tokens as {id, text}; bytes too where text is no whole UTF-8. Special tokens have no text.",
+    ),
     _each(
         "logprobs",
         "BYTES",
-        "With return_logprobs: JSON, for each token in output_ids an object as vLLM writes it: token id -> {logprob, rank, decoded_token}, the generated token and its alternatives; rank null: beyond them.",
+        "With return_logprobs: JSON, for each token in output_ids an object as vLLM writes it: token id -> {logprob, rank, decoded_token}, the generated token and its alternatives; rank null: beyond them; bytes too where decoded_token is no whole UTF-8.",
     ),
     _each("cumulative_logprob", "FP32", "With return_cumulative_logprob: as cum_log_probs."),
 )
@@ -133,4 +139,6 @@ RESPONSE = (*_TEXT, *_LOG_PROBS, *_COUNTS, *_TIMES, *_KV_BLOCKS, *_LLMAPI, *_DRA
 
 FOR_THE_DETOKENIZER = frozenset(row.name for row in _CHUNK)
 # What clients of ensembles do not know: each output of an ensemble costs time in every response.
-NOT_OF_THE_ENSEMBLE = FOR_THE_DETOKENIZER | {row.name for row in _LLMAPI} | {"logprobs", "cumulative_logprob"}
+NOT_OF_THE_ENSEMBLE = (
+    FOR_THE_DETOKENIZER | {row.name for row in _LLMAPI} | {*("prompt_tokens", "logprobs", "cumulative_logprob")}
+)

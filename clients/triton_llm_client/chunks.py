@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from python_llm.errors import EngineFailure
-from triton_llm_client.log_probs import TopLogProbs, read_alternatives, read_token_texts
+from triton_llm_client.log_probs import TokenText, TopLogProbs, read_alternatives, read_prompt_tokens, read_tokens
 from triton_llm_client.metrics import METRICS, Metrics
 
 __all__ = ["Chunk", "chunks_of"]
@@ -30,6 +30,7 @@ _KNOWN = frozenset(METRICS) | {
     "output_top_log_probs",
     "prompt_log_probs",
     "prompt_top_log_probs",
+    "prompt_tokens",
     "logprobs",
 }
 
@@ -43,9 +44,9 @@ class Chunk:
     else None. Counts are tokens so far and None where the server did not send them.
 
     With ``return_log_probs``: ``log_probs`` of the tokens in ``output_ids``, ``log_prob_sum`` of the sequence so far;
-    with ``top_log_probs`` as well: the ``top_log_probs`` of each; with ``return_logprobs``: ``token_texts``. What is
-    told of the prompt stands in the request's first chunk, ``metrics`` in its last. ``more`` holds any other output
-    by tensor name.
+    with ``top_log_probs`` as well: the ``top_log_probs`` of each; with ``return_logprobs``: the ``tokens`` themselves.
+    What is told of the prompt stands in the request's first chunk, ``metrics`` in its last. ``more`` holds any other
+    output by tensor name.
     """
 
     text: str
@@ -58,10 +59,11 @@ class Chunk:
     stop_reason: str | None = None
     log_probs: tuple[float, ...] = ()
     top_log_probs: tuple[TopLogProbs, ...] = ()
-    token_texts: tuple[str, ...] = ()
+    tokens: tuple[TokenText, ...] = ()
     log_prob_sum: float | None = None
     prompt_log_probs: tuple[float, ...] = ()
     prompt_top_log_probs: tuple[TopLogProbs, ...] = ()
+    prompt_tokens: tuple[TokenText, ...] = ()
     metrics: Metrics | None = None
     more: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
 
@@ -121,10 +123,11 @@ def _chunk(outputs: Outputs, part: _Part, index: int) -> Chunk:
         stop_reason=part.one(outputs, "stop_reason") or None,
         log_probs=part.row(outputs.get("output_log_probs", ())),
         top_log_probs=read_alternatives(part.one(outputs, "output_top_log_probs") or ""),
-        token_texts=read_token_texts(part.one(outputs, "logprobs") or ""),
+        tokens=read_tokens(part.one(outputs, "logprobs") or ""),
         log_prob_sum=part.one(outputs, "cum_log_probs"),
         prompt_log_probs=outputs.get("prompt_log_probs", ()) if first else (),
         prompt_top_log_probs=read_alternatives(_first(outputs, "prompt_top_log_probs") or "") if first else (),
+        prompt_tokens=read_prompt_tokens(_first(outputs, "prompt_tokens") or "") if first else (),
         metrics=Metrics.of(outputs) if last else None,
         more=_NOTHING if _KNOWN.issuperset(outputs) else {k: v for k, v in outputs.items() if k not in _KNOWN},
     )

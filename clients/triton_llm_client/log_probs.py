@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Alternative", "TopLogProbs", "read_alternatives", "read_token_texts"]
+__all__ = ["Alternative", "TokenText", "TopLogProbs", "read_alternatives", "read_prompt_tokens", "read_tokens"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,15 @@ class Alternative:
     raw: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class TokenText:
+    """A token: its text, with U+FFFD where its bytes are no whole characters, and its bytes; special ones have none."""
+
+    id: int
+    text: str
+    raw: bytes
+
+
 # The likeliest tokens at one position, likeliest first.
 TopLogProbs = tuple[Alternative, ...]
 
@@ -28,12 +37,26 @@ def read_alternatives(text: str) -> tuple[TopLogProbs, ...]:
     return tuple(tuple(map(_alternative, entries)) for entries in json.loads(text or "[]"))
 
 
-def read_token_texts(text: str) -> tuple[str, ...]:
+def read_tokens(text: str) -> tuple[TokenText, ...]:
     """Of the output ``logprobs``, which is vLLM's: of each token an object that begins with the token itself."""
-    return tuple(next(iter(entry.values()))["decoded_token"] for entry in json.loads(text or "[]"))
+    generated = (next(iter(entry.items())) for entry in json.loads(text or "[]"))
+    return tuple(_token(int(token_id), said, "decoded_token") for token_id, said in generated)
+
+
+def read_prompt_tokens(text: str) -> tuple[TokenText, ...]:
+    """Of the output ``prompt_tokens``."""
+    return tuple(_token(entry["id"], entry, "text") for entry in json.loads(text or "[]"))
+
+
+def _token(token_id: int, entry: dict[str, Any], name: str) -> TokenText:
+    return TokenText(token_id, entry[name], _raw(entry, entry[name]))
 
 
 def _alternative(entry: dict[str, Any]) -> Alternative:
     text = entry["text"]
-    raw = bytes(entry["bytes"]) if "bytes" in entry else text.encode()
-    return Alternative(entry["id"], text, entry["log_prob"], raw)
+    return Alternative(entry["id"], text, entry["log_prob"], _raw(entry, text))
+
+
+def _raw(entry: dict[str, Any], text: str) -> bytes:
+    """The bytes stand there where the text does not tell them."""
+    return bytes(entry["bytes"]) if "bytes" in entry else bytes(text.encode())

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TypeVar
 
 from triton_llm_client.chunks import Chunk
-from triton_llm_client.log_probs import TopLogProbs
+from triton_llm_client.log_probs import TokenText, TopLogProbs
 from triton_llm_client.metrics import Metrics
 
 __all__ = ["Choice", "Collector", "Completion"]
@@ -29,7 +29,7 @@ class Choice:
     output_tokens: int
     log_probs: tuple[float, ...] = ()
     top_log_probs: tuple[TopLogProbs, ...] = ()
-    token_texts: tuple[str, ...] = ()
+    tokens: tuple[TokenText, ...] = ()
     log_prob_sum: float | None = None
 
     @staticmethod
@@ -45,7 +45,7 @@ class Choice:
             output_tokens=len(ids) if counted is None else counted,
             log_probs=tuple(chain.from_iterable(chunk.log_probs for chunk in chunks)),
             top_log_probs=tuple(chain.from_iterable(chunk.top_log_probs for chunk in chunks)),
-            token_texts=tuple(chain.from_iterable(chunk.token_texts for chunk in chunks)),
+            tokens=tuple(chain.from_iterable(chunk.tokens for chunk in chunks)),
             log_prob_sum=_last(chunk.log_prob_sum for chunk in chunks),
         )
 
@@ -68,6 +68,7 @@ class Completion:
     request_id: str = ""
     prompt_log_probs: tuple[float, ...] = ()
     prompt_top_log_probs: tuple[TopLogProbs, ...] = ()
+    prompt_tokens: tuple[TokenText, ...] = ()
     metrics: Metrics | None = None
 
     @property
@@ -128,6 +129,7 @@ class Collector:
             request_id=self.request_id,
             prompt_log_probs=told.prompt_log_probs,
             prompt_top_log_probs=told.prompt_top_log_probs,
+            prompt_tokens=told.prompt_tokens,
             metrics=_last(chunk.metrics for chunk in self._chunks),
         )
 

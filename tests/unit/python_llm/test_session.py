@@ -40,10 +40,10 @@ def test_what_is_asked_for_is_sent_and_no_more(tokenizer: Tokenizer) -> None:
             {"return_log_probs": True, "top_log_probs": 2},
             usual | counts | {"output_log_probs", "cum_log_probs", "output_top_log_probs"},
         ),
-        ({"return_prompt_log_probs": True}, usual | counts | {"prompt_log_probs"}),
+        ({"return_prompt_log_probs": True}, usual | counts | {"prompt_log_probs", "prompt_tokens"}),
         (
             {"return_prompt_log_probs": True, "top_log_probs": 1},
-            usual | counts | {"prompt_log_probs", "prompt_top_log_probs"},
+            usual | counts | {"prompt_log_probs", "prompt_top_log_probs", "prompt_tokens"},
         ),
         ({"return_logprobs": True}, usual | counts | {"logprobs"}),
         ({"return_cumulative_logprob": True}, usual | counts | {"cumulative_logprob"}),
@@ -185,3 +185,13 @@ def test_a_failure_ends_all_sequences_with_one_error(tokenizer: Tokenizer) -> No
     assert reply.error is not None
     assert session.ended_at_engine
     assert session.cut_short == []
+
+
+def test_the_prompts_tokens_are_told_by_their_bytes(tokenizer: Tokenizer) -> None:
+    session, reply = open_session(tokenizer, return_prompt_log_probs=True)
+    session.on_events([PromptLogProbs((-1.0,)), tokens(0, 0, [339]), finished(0, 1)])
+    told = json.loads(reply.sent[0]["prompt_tokens"][0])
+    assert [one["id"] for one in told] == list(session.request.prompt_ids)
+    for one in told:
+        raw = tokenizer.token_bytes[one["id"]]
+        assert bytes(one["bytes"]) == raw if "bytes" in one else one["text"].encode() == raw

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from triton_llm_client.log_probs import Alternative
+from triton_llm_client.log_probs import Alternative, TokenText
 from triton_llm_client.openai_log_probs import chat_log_probs, completion_log_probs
 from triton_llm_client.openai_params import params_of_body
 from triton_llm_client.params import GenerateParams
@@ -68,7 +68,7 @@ CHOICE = Choice(
     output_tokens=2,
     log_probs=(-0.5, -2.5),
     top_log_probs=((Alternative(1, "a", -0.5, b"a"),), (Alternative(3, "\ufffd", -1.0, b"\xc3"),)),
-    token_texts=("a", "é"),
+    tokens=(TokenText(1, "a", b"a"), TokenText(2, "é", "é".encode())),
 )
 
 
@@ -97,7 +97,7 @@ def test_log_probs_of_a_completion() -> None:
     assert completion_log_probs(CHOICE) == {
         "tokens": ["a", "é"],
         "token_logprobs": [-0.5, -2.5],
-        "top_logprobs": [{"a": -0.5}, {"\ufffd": -1.0}],
+        "top_logprobs": [{"a": -0.5}, {"bytes:\\xc3": -1.0, "é": -2.5}],
         "text_offset": [0, 1],
     }
 

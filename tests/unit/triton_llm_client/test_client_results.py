@@ -10,7 +10,7 @@ import pytest
 from python_llm.contract import GENERATOR
 from python_llm.errors import EngineFailure
 from triton_llm_client.chunks import Chunk, chunks_of
-from triton_llm_client.log_probs import Alternative
+from triton_llm_client.log_probs import Alternative, TokenText
 from triton_llm_client.metrics import METRICS, Metrics
 from triton_llm_client.results import Collector, Completion
 from triton_llm_client.results_json import completion_json
@@ -91,7 +91,11 @@ def test_log_probs_and_alternatives_add_up() -> None:
     del last["prompt_log_probs"], last["prompt_top_log_probs"]
     answer = collected(first, last)
     choice = answer.choices[0]
-    assert (choice.log_probs, choice.log_prob_sum, choice.token_texts) == ((-0.5, -1.5), -2.0, ("a", "a"))
+    assert (choice.log_probs, choice.log_prob_sum, choice.tokens) == (
+        (-0.5, -1.5),
+        -2.0,
+        (TokenText(1, "a", b"a"),) * 2,
+    )
     assert choice.top_log_probs[0] == (Alternative(1, "a", -0.5, b"a"), Alternative(2, "é", -1.0, "é".encode()))
     assert answer.prompt_log_probs == (-4.0, -5.0)
     assert answer.prompt_top_log_probs == ((Alternative(3, "\ufffd", -4.0, b"\xc3"),),)

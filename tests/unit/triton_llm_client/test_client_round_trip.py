@@ -92,7 +92,7 @@ def test_an_answer_survives_the_wire(wire: Any, answer: tuple[Part, ...]) -> Non
             map(list, part.top_log_probs)
         )
         assert all(one.raw == VOCABULARY[one.id] for top in chunk.top_log_probs for one in top)
-        assert len(chunk.token_texts) == len(part.delta.ids)
+        assert [(token.id, token.raw) for token in chunk.tokens] == [(i, VOCABULARY[i]) for i in part.delta.ids]
         assert (chunk.input_tokens, chunk.output_tokens, chunk.seed) == (3, part.output_tokens, 2**64 - 1)
     assert chunks[0].prompt_log_probs == (-1.0, -2.0)
     assert [top[0].id for top in chunks[0].prompt_top_log_probs] == [0, 2]

@@ -23,14 +23,14 @@ PROMPT: dict[str, Any] = {"max_tokens": 0, "return_prompt_log_probs": True}
 def test_alternatives_are_sorted_and_the_sum_is_the_sum(ask: Ask) -> None:
     answer = ask(FRANCE, return_logprobs=True, temperature=1.0, seed=3, **TOLD)
     (choice,) = answer.choices
-    assert len(choice.log_probs) == len(choice.top_log_probs) == len(choice.token_texts) == 16
+    assert len(choice.log_probs) == len(choice.top_log_probs) == len(choice.tokens) == 16
     for token, value, top in zip(choice.output_ids, choice.log_probs, choice.top_log_probs, strict=True):
         told = [one.log_prob for one in top]
         assert len({one.id for one in top}) == 5
         assert told == sorted(told, reverse=True)
         assert token not in {one.id for one in top} or value in [pytest.approx(one) for one in told]
     assert choice.log_prob_sum == pytest.approx(sum(choice.log_probs), abs=1e-3)
-    assert "".join(choice.token_texts) == choice.text
+    assert "".join(token.text for token in choice.tokens) == choice.text
 
 
 def test_sampling_does_not_change_what_is_told(ask: Ask) -> None:

@@ -127,7 +127,7 @@ TOLD = {"finish_reason", "num_input_tokens", "num_output_tokens"}
         ("return_log_probs", True, set(), {"output_log_probs", "cum_log_probs"}),
         ("return_logprobs", True, set(), {"logprobs"}),
         ("return_cumulative_logprob", True, set(), {"cumulative_logprob"}),
-        ("return_prompt_log_probs", True, set(), {"prompt_log_probs"}),
+        ("return_prompt_log_probs", True, set(), {"prompt_log_probs", "prompt_tokens"}),
         ("return_perf_metrics", True, set(), {"arrival_time_ns", "acceptance_rate", "batch_index"}),
         ("accumulate_tokens", True, set(), set()),
         ("stream", False, set(), set()),
