@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from openai_gateway.api_settings import ApiSettings
 from openai_gateway.error_answers import add_error_answers
 from openai_gateway.routes import health, models
+from openai_gateway.routes.page import add_page
 from openai_gateway.upstream import Upstream
 
 __all__ = ["create_app"]
@@ -33,4 +34,5 @@ def create_app(upstream: Upstream, settings: ApiSettings = _DEFAULTS) -> FastAPI
     add_error_answers(app)
     for routes in (health, models):
         app.include_router(routes.router)
+    add_page(app)
     return app
