@@ -1,5 +1,7 @@
 // One answer of a model: reads the stream into a message and measures it.
 
+const SHORTEST_MS = 20; // a rate over less says nothing
+
 /**
  * Fill `message` from the gateway's chunks; `moved` is called after each.
  * When it ends, however it ends, message.state, .finish and .figures say how; nothing is raised.
@@ -23,7 +25,6 @@ export async function readAnswer(gateway, request, message, signal, moved) {
       last = performance.now();
       first ??= last;
       message.text += text;
-      message.figures = { firstMs: first - began, totalMs: last - began };
       moved();
     }
     message.state = "done";
@@ -47,7 +48,6 @@ function fail(message, error) {
 function figuresOf(began, first, last, usage) {
   if (first === null) return null;
   const tokens = usage?.completion_tokens ?? null;
-  const seconds = (last - first) / 1000;
-  const rate = tokens > 1 && seconds > 0 ? (tokens - 1) / seconds : null;
-  return { firstMs: first - began, totalMs: last - began, tokens, promptTokens: usage?.prompt_tokens ?? null, rate };
+  const rate = tokens > 1 && last - first >= SHORTEST_MS ? ((tokens - 1) * 1000) / (last - first) : null;
+  return { firstMs: first - began, totalMs: performance.now() - began, tokens, promptTokens: usage?.prompt_tokens ?? null, rate };
 }

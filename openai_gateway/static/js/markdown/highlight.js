@@ -5,14 +5,18 @@ const HASH = ["python", "py", "sh", "bash", "shell", "console", "yaml", "yml", "
 const DASH = ["sql", "lua", "haskell", "hs"];
 const SLASH = ["js", "javascript", "jsx", "ts", "typescript", "tsx", "java", "c", "cpp", "c++", "cs", "csharp", "go", "rust", "rs", "swift", "kotlin", "php", "scala", "dart", "json", "jsonc", "css", "scss", "cuda", "proto"];
 const KEYWORDS = new Set(
-  `abstract alter and as assert async await begin bool boolean break case catch char class const continue create debug
-  declare def default defer del delete desc distinct do double drop elif else elsif end enum except export extends
-  extern false False final finally float fn for foreach from func function global go goto group having if impl implements
-  import in inner insert instanceof int interface into is join lambda left let limit long loop match mod module mut
-  namespace new nil None nonlocal not null nullptr of on or order outer package pass private protected pub public raise
-  readonly return right Self select self set short signed sizeof static string struct super switch table template then
-  this throw throws trait true True try type typedef typeof undefined union unless unsafe unsigned until update use using
-  values var virtual void volatile when where while with yield`.split(/\s+/),
+  `abstract and as assert async await begin bool boolean break case catch char class const continue def default defer del
+  delete do done double elif else elsif end enum esac except export extends extern false False fi final finally fn for
+  foreach from func function global goto if impl implements import in instanceof interface is lambda let local long loop
+  match module mut namespace new nil None nonlocal not null nullptr or package pass private protected pub public raise
+  readonly return Self self short sizeof static struct super switch template then this throw throws trait true True try
+  typedef typeof undefined union unless unsafe unsigned until using var virtual void volatile when while with yield`
+    .split(/\s+/),
+);
+const SQL = new Set(
+  `all alter and as asc between by case count create default delete desc distinct drop else end exists from full group
+  having in index inner insert into is join key left like limit not null on or order outer primary references right select
+  set sum table then union unique update using values view when where with`.split(/\s+/),
 );
 const STRING = String.raw`"""[\s\S]*?(?:"""|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|` + "`(?:\\\\.|[^`\\\\])*`?";
 const REST = String.raw`(?<number>\b(?:0[xob][\da-f_]+|\d[\d_]*(?:\.\d+)?(?:e[+-]?\d+)?)\b)|(?<word>[\p{L}_$][\p{L}\p{N}_$]*)`;
@@ -46,6 +50,6 @@ function lookOf({ groups, index, 0: whole }, text, style) {
   if (groups.comment) return "comment";
   if (groups.string) return "string";
   if (groups.number) return "number";
-  if (KEYWORDS.has(whole) || (style === "dash" && KEYWORDS.has(whole.toLowerCase()))) return "keyword";
+  if (style === "dash" ? SQL.has(whole.toLowerCase()) : KEYWORDS.has(whole)) return "keyword";
   return text[index + whole.length] === "(" ? "name" : "";
 }

@@ -21,7 +21,7 @@ export class ModelPicker {
     const { settings, messages } = this.chat.conversation;
     if (!names.includes(settings.model) && (messages.length === 0 || settings.model === "")) settings.model = names[0] ?? "";
     this.#show();
-    this.#say(names.length > 0 ? "ready" : "away", names.length > 0 ? "" : "no model is served");
+    this.#say(names.length > 0 ? "ready" : "away", names.length > 0 ? "ready" : "no model is served");
   }
 
   away(words) {
@@ -31,7 +31,6 @@ export class ModelPicker {
   #say(state, words) {
     this.#connection.dataset.state = state;
     this.#connection.textContent = words;
-    this.#connection.title = state === "ready" ? "The gateway answers" : words;
   }
 
   #show() {

@@ -10,7 +10,7 @@ export class SettingsPanel {
   #key = byId("key");
   #remember = byId("remember-key");
 
-  /** changed: called with settings; keyChanged: called when the key is another. */
+  /** keyChanged: called when the key is another. */
   constructor(chat, apiKey, keyChanged) {
     this.chat = chat;
     this.apiKey = apiKey;
@@ -19,8 +19,10 @@ export class SettingsPanel {
     this.#system.addEventListener("input", () => chat.set({ system: this.#system.value }));
     this.#temperature.addEventListener("input", () => this.#setTemperature());
     this.#length.addEventListener("input", () => this.#setLength());
-    byId("use-key").addEventListener("click", () => this.#setKey());
-    this.#key.addEventListener("keydown", (event) => event.key === "Enter" && this.#setKey());
+    byId("key-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#dialog.close(); // which keeps it
+    });
     this.#dialog.addEventListener("close", () => this.#keepKey());
   }
 
@@ -53,10 +55,6 @@ export class SettingsPanel {
   #setLength() {
     if (!this.#length.checkValidity()) return this.#length.reportValidity();
     this.chat.set({ length: this.#length.value === "" ? null : Number(this.#length.value) });
-  }
-
-  #setKey() {
-    this.#dialog.close(); // which keeps it
   }
 
   #keepKey() {
