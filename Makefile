@@ -28,7 +28,7 @@ BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --engine $(ENGINE) -
 	$(if $(MAX_BATCH_SIZE),--max-batch-size $(MAX_BATCH_SIZE)) $(if $(MAX_INPUT_LEN),--max-input-len $(MAX_INPUT_LEN)) \
 	$(if $(MAX_SEQ_LEN),--max-seq-len $(MAX_SEQ_LEN)) $(if $(MAX_NUM_TOKENS),--max-num-tokens $(MAX_NUM_TOKENS))
 
-.PHONY: help setup serve test test-unit test-server lint format build-engine repository chat generate bench perf-analyzer soak docs clean
+.PHONY: help setup serve test test-unit test-server test-gpu chart lint format build-engine repository chat generate bench perf-analyzer soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -77,6 +77,22 @@ test-unit: setup ## the unit and contract rings: seconds
 test-server: setup ## the server ring: a real tritonserver
 	$(BIN)/python -m pytest tests/server
 
+# In the GPU container the tests see its packages, and nothing of the CPU engine is installed.
+HAS_TRTLLM = $(shell $(PYTHON) -c "import importlib.util as u; print(u.find_spec('tensorrt_llm') and 1 or '')")
+GPU_VENV := .venv-gpu
+
+test-gpu: ## the first run on hardware (docs/tensorrt_llm.md); skipped with the reason where there is no GPU
+	$(MAKE) --no-print-directory $(if $(HAS_TRTLLM),$(GPU_VENV)/.installed,setup)
+	$(if $(HAS_TRTLLM),$(GPU_VENV),$(VENV))/bin/python -m pytest tests/gpu
+
+$(GPU_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv --system-site-packages $(GPU_VENV)
+	$(GPU_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gpu-serve,client,dev]'
+	touch $@
+
+chart: setup ## images, charts and compose files: no server, no cluster
+	$(BIN)/python -m pytest tests/chart
+
 soak: setup ## REQUESTS=… MINUTES=… ROUNDS=…: load, saturation and chaos; the figures go to docs/reliability.md
 	PYTHONPATH=tests/fakes $(BIN)/python -m tests.soak --page docs/reliability.md \
 		--requests $(REQUESTS) --minutes $(MINUTES) --rounds $(ROUNDS) \
@@ -95,4 +111,4 @@ docs: setup ## write the pages that are made from code
 	$(BIN)/python docs/generate.py
 
 clean: ## remove what was built here (not the engines)
-	rm -rf $(VENV) run .perf-analyzer build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(GPU_VENV) run .perf-analyzer build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
