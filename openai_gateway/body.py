@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import anyio.to_thread
@@ -20,8 +20,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 _ON_THE_LOOP = 32_768  # bytes that are parsed at once; longer ones go to a thread
 _SHOWN = 60
-# pydantic's error -> OpenAI's code for the same.
-_CODES: Mapping[str, str] = {"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"}
+_UNION_MEMBERS = frozenset({"str", "int", "float", "bool", "FunctionChoice", "dict", "list"})
 
 
 async def read_body(request: Request, kind: type[Body]) -> Body:
@@ -63,21 +62,20 @@ async def _bytes(request: Request, limit: int) -> bytes:
 def _refused(errors: Sequence[Any], kind: type[BaseModel]) -> InvalidRequest:
     unknown = [error for error in errors if error["type"] == "extra_forbidden"]
     if unknown:
-        names = ", ".join(f"'{_place(error['loc'], kind)}'" for error in unknown[:10])
-        return InvalidRequest(
-            "unknown_parameter", f"{_place(unknown[0]['loc'], kind)}: unknown: {names}; {_nearest(unknown[0], kind)}"
-        )
+        names = ", ".join(f"'{_place(error['loc'])}'" for error in unknown[:10])
+        place = _place(unknown[0]["loc"])
+        return InvalidRequest("unknown_parameter", f"{place}: not known: {names}; {_nearest(unknown[0], kind)}")
     first = errors[0]
     if first["type"] == "json_invalid":
         return InvalidRequest("invalid_json", f"body: it is no JSON: {first['ctx']['error']}; send a JSON object.")
-    place = _place(first["loc"], kind)
+    place = _place(first["loc"])
     if first["type"] == "missing":
         return InvalidRequest("missing_required_parameter", f"{place}: missing; it must be given.")
     rules = "; ".join(dict.fromkeys(error["msg"] for error in errors if error["loc"][:1] == first["loc"][:1]))
     return InvalidRequest("invalid_type", f"{place}: {_shown(first['input'])}: {rules}.")
 
 
-def _place(location: Sequence[int | str], kind: type[BaseModel]) -> str:
+def _place(location: Sequence[int | str]) -> str:
     """``tools[0].function``; what pydantic calls the members of a union is left out."""
     text = ""
     for part in location:
@@ -88,9 +86,6 @@ def _place(location: Sequence[int | str], kind: type[BaseModel]) -> str:
         elif part.isidentifier() and part not in _UNION_MEMBERS:
             text += f".{part}"
     return text or "body"
-
-
-_UNION_MEMBERS = frozenset({"str", "int", "float", "bool", "FunctionChoice", "dict", "list"})
 
 
 def _nearest(error: Any, kind: type[BaseModel]) -> str:

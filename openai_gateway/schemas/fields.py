@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["OURS", "WITHOUT_EFFECT", "SamplingFields", "Strict", "StreamOptions"]
+__all__ = ["OURS", "WITHOUT_EFFECT", "SamplingFields", "StreamOptions", "Strict"]
 
 
 class Strict(BaseModel):
@@ -29,7 +29,7 @@ class SamplingFields(Strict):
     frequency_penalty: float | None = Field(None, description="-2 to 2.")
     logit_bias: dict[str, float] | None = Field(None, description="Token id -> number from -100 to 100.")
     max_tokens: int | None = Field(None, description="Most tokens to generate.")
-    n: int | None = Field(None, description="Answers to make.")
+    n: int | None = Field(None, ge=1, le=128, description="Answers to make.")
     presence_penalty: float | None = Field(None, description="-2 to 2.")
     seed: int | None = Field(None, description="Seed of the sampling noise; absent: a fresh one.")
     stop: str | list[str] | None = Field(None, description="Texts that end the answer; they are cut from it.")
