@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from openai_gateway.api_settings import ApiSettings
 from openai_gateway.error_answers import add_error_answers
 from openai_gateway.openapi import publish
-from openai_gateway.routes import chat, completions, health, models
+from openai_gateway.routes import chat, completions, health, models, tgi
 from openai_gateway.routes.page import add_page
 from openai_gateway.upstream import Upstream
 
@@ -33,7 +33,7 @@ def create_app(upstream: Upstream, settings: ApiSettings = _DEFAULTS) -> FastAPI
     app = FastAPI(title="triton-llm gateway", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.upstream, app.state.settings = upstream, settings
     add_error_answers(app)
-    for routes in (health, models, chat, completions):
+    for routes in (health, models, chat, completions, tgi):
         app.include_router(routes.router)
     add_page(app)
     publish(app)

@@ -16,7 +16,7 @@ from python_llm.errors import InvalidRequest
 from triton_llm_client import Chunk, GenerateParams, Prompt
 from triton_llm_client.openai_params import params_of_body
 
-__all__ = ["Question", "ask", "check_length", "given", "params_of", "prefix_of"]
+__all__ = ["Question", "ask", "check_length", "given", "params_of", "prefix_of", "prefix_of_text"]
 
 _PREFIX = 1024  # characters of a prompt that say which server has its beginning
 _SEEDS = 2**64  # OpenAI's may be negative
@@ -67,12 +67,16 @@ def prefix_of(prompt: Prompt, body: SamplingFields) -> str:
     if body.prompt_cache_key:
         return _digest(f"key {body.prompt_cache_key}")
     if isinstance(prompt, str):
-        begin = prompt[:_PREFIX]
-    elif isinstance(prompt, Mapping):
+        return prefix_of_text(prompt, body.cache_salt)
+    if isinstance(prompt, Mapping):
         begin = json.dumps(_opening(prompt["messages"]))[:_PREFIX]
     else:
         begin = json.dumps(list(prompt[: _PREFIX // 4]))
     return _digest(f"{body.cache_salt or ''} {begin}")
+
+
+def prefix_of_text(prompt: str, salt: str | None = None) -> str:
+    return _digest(f"{salt or ''} {prompt[:_PREFIX]}")
 
 
 def _opening(messages: Sequence[Mapping[str, Any]]) -> Sequence[Any]:

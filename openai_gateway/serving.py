@@ -13,6 +13,9 @@ from openai_gateway.upstream import ModelCard, Upstream
 
 __all__ = ["model_named", "models_of", "settings_of", "upstream_of"]
 
+# What clients of Text Generation Inference, which serves one model, call it.
+_ANY_NAME = frozenset({"tgi", "dummy"})
+
 
 def upstream_of(request: Request) -> Upstream:
     upstream: Upstream = request.app.state.upstream
@@ -37,4 +40,6 @@ async def model_named(request: Request, name: str) -> ModelCard:
     for card in cards:
         if card.name == name:
             return card
+    if name in _ANY_NAME and len(cards) == 1:
+        return cards[0]
     raise UnknownModel(name, [card.name for card in cards])
