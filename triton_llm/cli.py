@@ -27,6 +27,7 @@ VERBS = {
     "plan": Verb("build_engines.plan.cli", "say what a model needs on a kind of GPU: memory, parallelism, ceilings"),
     "repo": Verb("build_engines.repo_cli", "add, list and remove entries of the Triton model repository"),
     "serve": Verb("triton_launcher.cli", "start, supervise and drain a Triton server"),
+    "gateway": Verb("openai_gateway.cli", "serve OpenAI's API and the chat page in front of one Triton or several"),
     "generate": Verb("triton_llm_client.generate_cli", "generate text from one prompt"),
     "chat": Verb("triton_llm_client.chat_cli", "talk with a served model"),
     "batch": Verb("triton_llm_client.batch_cli", "answer a file of requests, in order and resumably"),
