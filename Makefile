@@ -13,7 +13,8 @@ HTTP_PORT ?= 8000
 GRPC_PORT ?= 8001
 METRICS_PORT ?= 8002
 HEALTH_PORT ?= 8003
-export HOST HTTP_PORT GRPC_PORT METRICS_PORT HEALTH_PORT
+GATEWAY_PORT ?= 9000
+export HOST HTTP_PORT GRPC_PORT METRICS_PORT HEALTH_PORT GATEWAY_PORT
 REQUESTS ?= 2000
 MINUTES ?= 60
 ROUNDS ?= 5
@@ -49,7 +50,7 @@ build-engine: setup ## MODEL=… NAME=… QUANT=none|int8|int4: build an engine 
 repository: setup ## write the model repository's entry of NAME
 	$(BIN)/triton-llm repo add "$(NAME)"
 
-serve: setup ## build what is missing, start Triton, print the URLs; Ctrl-C stops it
+serve: setup ## build what is missing, start Triton and the gateway, print the URLs; Ctrl-C stops it
 	$(BUILD)
 	$(BIN)/triton-llm repo add "$(NAME)"
 	exec $(BIN)/triton-llm serve --model "$(NAME)"

@@ -12,6 +12,7 @@ from triton_launcher.ports import Ports, ipv4_address
 
 __all__ = ["add_arguments", "read_options", "run"]
 
+GATEWAY_PORT = 9000
 _SECONDS = {
     "start": "for all models to load",
     "drain": "for running requests to finish after SIGTERM or Ctrl-C",
@@ -47,6 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="(default: %(default)s)",
         )
     parser.add_argument(
+        "--gateway-port",
+        type=int,
+        default=os.environ.get("GATEWAY_PORT") or GATEWAY_PORT,
+        metavar="PORT",
+        help="of the OpenAI API and the chat page (default: %(default)s)",
+    )
+    parser.add_argument("--no-gateway", action="store_true", help="start Triton alone")
+    parser.add_argument(
         "--run-dir",
         type=Path,
         default=defaults.run_dir,
@@ -79,6 +88,7 @@ def read_options(args: argparse.Namespace) -> ServeOptions:
         models=tuple(args.model),
         host=ipv4_address(args.host),
         ports=Ports(args.http_port, args.grpc_port, args.metrics_port, args.health_port),
+        gateway_port=0 if args.no_gateway else _gateway_port(args.gateway_port),
         run_dir=args.run_dir,
         log_file=args.log_file,
         backends=tuple(args.backend),
@@ -91,6 +101,12 @@ def run(args: argparse.Namespace) -> int:
     from triton_launcher.supervisor import serve  # gRPC is slow to import: not for --help
 
     return serve(read_options(args))
+
+
+def _gateway_port(port: int) -> int:
+    if not port:
+        raise LaunchRefused("--gateway-port 0: it must lie between 1 and 65535; --no-gateway starts none.")
+    return port
 
 
 def _passed_on(arguments: list[str]) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ class ServeOptions:
     models: tuple[str, ...] = ()
     host: str = "127.0.0.1"  # an IPv4 address
     ports: Ports = field(default_factory=Ports)
+    gateway_port: int = 0  # of the gateway beside Triton; 0: none is started
     run_dir: Path = Path("run")
     log_file: Path | None = None  # tritonserver's output; None: tritonserver.log in the run folder
     backends: tuple[Path, ...] = ()  # further Python-based backend folders

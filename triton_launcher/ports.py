@@ -1,4 +1,4 @@
-"""The four ports of a server, checked before anything starts."""
+"""The ports of a server, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ class Ports:
     health: int = 8003
 
 
-def check_ports(host: str, ports: Ports) -> None:
-    """Raise LaunchRefused that names the first port that is taken, given twice or no port, and what to change."""
+def check_ports(host: str, ports: Ports, gateway: int = 0) -> None:
+    """Raise LaunchRefused that names the first port that is taken, given twice or no port, and what to change.
+
+    ``gateway``: the gateway's port; 0: there is none.
+    """
     seen: dict[int, str] = {}
-    for what, port in vars(ports).items():
+    for what, port in {**vars(ports), **({"gateway": gateway} if gateway else {})}.items():
         remedy = f"choose another with --{what}-port or {what.upper()}_PORT"
         if not 1 <= port <= 65535:
             raise LaunchRefused(f"{what} port {port}: it must lie between 1 and 65535; {remedy}.")

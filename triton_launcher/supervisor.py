@@ -13,6 +13,7 @@ from triton_launcher.discovery import find_triton, read_flags
 from triton_launcher.drain import Drain
 from triton_launcher.errors import LaunchRefused, StartFailure
 from triton_launcher.health import Health, HealthServer
+from triton_launcher.gateway import GatewayProcess, check_gateway
 from triton_launcher.launch import Launch, Running, draw_admin_key
 from triton_launcher.options import ServeOptions, check_passed_on
 from triton_launcher.ports import check_ports, is_loopback
@@ -34,7 +35,8 @@ def serve(options: ServeOptions) -> int:
         CallerMistake: a port, the repository, an artifact or a folder cannot work; nothing was started.
         StartFailure: tritonserver did not become ready.
     """
-    check_ports(options.host, options.ports)
+    check_ports(options.host, options.ports, options.gateway_port)
+    check_gateway(options)
     entries = select_entries(options.model_repository, options.models)
     check_entries(entries)
     triton = find_triton()
@@ -49,13 +51,24 @@ def serve(options: ServeOptions) -> int:
         health = Health()
         stack.callback(HealthServer(options.host, options.ports.health, health).close)
         launch = Launch(triton, flags, options, backend_dir, folder.marker, _admin_key(options, folder.path))
-        return Supervisor(launch, folder, health).run({entry.name for entry in entries})
+        gateway = None
+        if options.gateway_port:
+            gateway = GatewayProcess(options, launch.admin_key)
+            stack.callback(gateway.kill)
+        return Supervisor(launch, folder, health, gateway=gateway).run({entry.name for entry in entries})
 
 
 class Supervisor:
     """One launcher's main loop; the main thread alone runs it."""
 
-    def __init__(self, launch: Launch, folder: RunFolder, health: Health, stop: Stop | None = None) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        folder: RunFolder,
+        health: Health,
+        stop: Stop | None = None,
+        gateway: GatewayProcess | None = None,
+    ) -> None:
         self._launch = launch
         self._options = launch.options
         self._folder = folder
@@ -63,6 +76,8 @@ class Supervisor:
         self._stop = stop or Stop()
         self._backoff = Backoff()
         self._restarts = 0
+        self._gateway = gateway
+        self._greeted = False
 
     def run(self, models: set[str]) -> int:
         """Serve ``models`` until a stop; 0 when every running request finished, else 1."""
@@ -93,6 +108,14 @@ class Supervisor:
         return running if ready else None
 
     def _watch(self, watch: Watch) -> str | None:
+    def _look_after_the_gateway(self, models: set[str]) -> None:
+        """Keep it running; say where everything is once it is ready as well."""
+        if self._gateway is not None:
+            self._gateway.look()
+        if not self._greeted and (self._gateway is None or self._gateway.may_be_told()):
+            self._greeted = True
+            say(welcome(self._options, sorted(models)))
+
         """Until it dies (returns why) or a stop is asked for (None)."""
         try:
             while not self._stop.requested.is_set:
@@ -101,6 +124,7 @@ class Supervisor:
                     return cause
                 self._health.update(phase="ready", reasons=watch.reasons(), models=watch.states())
                 self._stop.requested.wait(_LOOK_SECONDS)
+                self._look_after_the_gateway(watch.wanted)
             return None
         finally:
             watch.stop()
@@ -129,7 +153,10 @@ class Supervisor:
     def _drain(self, running: Running, watch: Watch) -> int:
         self._health.update(phase="draining", reasons=("the server drains and will stop",))
         say("draining: new requests are refused, running ones finish; a second signal hastens.")
-        cut = Drain(running, self._options, self._stop.hastened).run(watch.generators())
+        drain = Drain(running, self._options, self._stop.hastened)
+        if self._gateway is not None:
+            self._gateway.drain(self._stop.hastened)
+        cut = drain.run(watch.generators())
         self._health.update(phase="stopped", reasons=("stopped",), models={})
         say("stopped; every request finished." if cut is None else f"stopped; {cut}.")
         return 0 if cut is None else 1

@@ -174,14 +174,20 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float) -> No
 
 
 def start_server(
-    repository: Path, *, models: Sequence[str] | None = None, run_dir: Path, extra: Sequence[str] = ()
+    repository: Path,
+    *,
+    models: Sequence[str] | None = None,
+    run_dir: Path,
+    extra: Sequence[str] = (),
+    gateway: int = 0,
 ) -> ServerUnderTest:
-    """As `running_server`, without waiting for it and without ending it."""
+    """As `running_server`, without waiting for it and without ending it. ``gateway``: the port of one beside it."""
     run_dir.mkdir(parents=True, exist_ok=True)
     http, grpc, metrics, health = free_ports(4)
     command = [sys.executable, "-m", "triton_llm.cli", "serve", "--model-repository", str(repository)]
     command += ["--run-dir", str(run_dir), "--http-port", str(http), "--grpc-port", str(grpc)]
     command += ["--metrics-port", str(metrics), "--health-port", str(health)]
+    command += ["--gateway-port", str(gateway)] if gateway else ["--no-gateway"]
     for model in models or ():
         command += ["--model", model]
     with (run_dir / "launcher.log").open("wb") as log:
