@@ -57,7 +57,7 @@ def log_tail(path: Path) -> str:
 
 
 def welcome(options: ServeOptions, models: Sequence[str]) -> str:
-    """URLs, and a curl line for the first generator, or for the first scorer where there is none."""
+    """URLs, and a curl line for the first generator."""
     host, ports = reachable(options.host), options.ports
     lines = [
         "ready:",
@@ -67,19 +67,17 @@ def welcome(options: ServeOptions, models: Sequence[str]) -> str:
         f"  health   http://{host}:{ports.health}/ready",
         f"  models   {', '.join(sorted(models))}",
     ]
-    generators = sorted(model for model in models if model.endswith(GENERATOR_SUFFIX))
     if options.gateway_port:
         lines.insert(1, f"  gateway  http://{host}:{options.gateway_port}  (chat page, OpenAI API)")
+    generators = sorted(model for model in models if model.endswith(GENERATOR_SUFFIX))
     if generators:
         body = '{"text_input": "The capital of France is", "max_tokens": 24, "stream": true}'
         url = f"http://{host}:{ports.http}/v2/models/{generators[0]}/generate_stream"
         lines += ["try:", f"  curl -N {url} -d '{body}'"]
-    return "\n".join([*lines, "Ctrl-C stops it."])
-    elif models:
-        lines += ["try:", f"  curl {_scoring(f'http://{host}:{ports.http}', sorted(models)[0])}"]
     if generators and options.gateway_port:
         name = generators[0].removesuffix(GENERATOR_SUFFIX)
         question = '[{"role": "user", "content": "What is the capital of France?"}]'
         body = f'{{"model": "{name}", "messages": {question}, "stream": true}}'
         url = f"http://{host}:{options.gateway_port}/v1/chat/completions"
         lines.append(f"  curl -N {url} -H 'Content-Type: application/json' -d '{body}'")
+    return "\n".join([*lines, "Ctrl-C stops it."])

@@ -12,8 +12,8 @@ from triton_launcher.command import our_backend
 from triton_launcher.discovery import find_triton, read_flags
 from triton_launcher.drain import Drain
 from triton_launcher.errors import LaunchRefused, StartFailure
-from triton_launcher.health import Health, HealthServer
 from triton_launcher.gateway import GatewayProcess, check_gateway
+from triton_launcher.health import Health, HealthServer
 from triton_launcher.launch import Launch, Running, draw_admin_key
 from triton_launcher.options import ServeOptions, check_passed_on
 from triton_launcher.ports import check_ports, is_loopback
@@ -74,17 +74,15 @@ class Supervisor:
         self._folder = folder
         self._health = health
         self._stop = stop or Stop()
-        self._backoff = Backoff()
-        self._restarts = 0
         self._gateway = gateway
         self._greeted = False
+        self._backoff = Backoff()
+        self._restarts = 0
 
     def run(self, models: set[str]) -> int:
         """Serve ``models`` until a stop; 0 when every running request finished, else 1."""
         with self._stop.on_signals():
             running = self._start(models)
-            if running is not None:
-                say(welcome(self._options, sorted(models)))
             while running is not None:
                 watch = Watch(running, self._options, models)
                 cause = self._watch(watch)
@@ -107,7 +105,6 @@ class Supervisor:
                 running.end()
         return running if ready else None
 
-    def _watch(self, watch: Watch) -> str | None:
     def _look_after_the_gateway(self, models: set[str]) -> None:
         """Keep it running; say where everything is once it is ready as well."""
         if self._gateway is not None:
@@ -116,6 +113,7 @@ class Supervisor:
             self._greeted = True
             say(welcome(self._options, sorted(models)))
 
+    def _watch(self, watch: Watch) -> str | None:
         """Until it dies (returns why) or a stop is asked for (None)."""
         try:
             while not self._stop.requested.is_set:
@@ -123,8 +121,8 @@ class Supervisor:
                 if cause is not None:
                     return cause
                 self._health.update(phase="ready", reasons=watch.reasons(), models=watch.states())
-                self._stop.requested.wait(_LOOK_SECONDS)
                 self._look_after_the_gateway(watch.wanted)
+                self._stop.requested.wait(_LOOK_SECONDS)
             return None
         finally:
             watch.stop()
