@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 EXTRAS := serve,build,client,gateway,bench,dev
 
 MODEL ?= smollm2
-NAME ?= $(patsubst %.gguf,%,$(notdir $(patsubst %/,%,$(MODEL))))
+ROLE ?= text
+NAME ?= $(patsubst %.gguf,%,$(notdir $(patsubst %/,%,$(MODEL))))$(if $(filter scorer,$(ROLE)),-scorer)
 ENGINE ?= auto
-QUANT ?= int8
+QUANT ?= $(if $(filter scorer,$(ROLE)),none,int8)
 HOST ?= 127.0.0.1
 HTTP_PORT ?= 8000
 GRPC_PORT ?= 8001
@@ -20,7 +21,7 @@ MINUTES ?= 60
 ROUNDS ?= 5
 PROMPT ?= What is the capital of France?
 
-BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --engine $(ENGINE) --quant $(QUANT) \
+BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --role $(ROLE) --engine $(ENGINE) --quant $(QUANT) \
 	$(if $(REVISION),--revision "$(REVISION)") $(if $(FORCE),--force) $(if $(DRY_RUN),--dry-run) \
 	$(if $(TRUST_REMOTE_CODE),--trust-remote-code) \
 	$(if $(INT4_RATIO),--int4-ratio $(INT4_RATIO)) $(if $(ALLOW_QUALITY_LOSS),--allow-quality-loss) \

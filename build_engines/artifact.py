@@ -53,6 +53,8 @@ def content_key(hashes: Mapping[str, str], spec: EngineSpec, builder: Builder, r
         "limits": asdict(spec.limits),
         "versions": versions | {"recipe": recipe or RECIPE},
     } | {name: value for name, value in later.items() if value != _LATER[name]}
+    if spec.drift:
+        inputs["drift"] = asdict(spec.drift)
     if spec.calib:
         inputs["calib"] = sha256_of(Path(spec.calib))
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()

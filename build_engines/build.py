@@ -75,7 +75,7 @@ def make_plan(spec: EngineSpec, engines: Path, progress: Progress | None = None,
         CallerMistake: a knob, a source or a name that cannot work.
     """
     progress = progress or Silent()
-    builder = find_builder(spec.engine)
+    builder = find_builder(spec.engine, spec.role)
     check_spec(spec, builder)
     if isinstance(builder, GpuBuilder):
         builder.require(spec)

@@ -10,11 +10,11 @@ from typing import Any
 
 from build_engines.artifact import folder_size
 from build_engines.build import BuildPlan, BuildResult, build, make_plan
-from build_engines.builders import GpuBuilder, check_spec, find_builder
+from build_engines.builders import GpuBuilder, check_spec, find_builder, role_of
 from build_engines.cli_gpu import add_gpu_arguments, gpu_knobs
 from build_engines.progress import for_stream
 from build_engines.quality_bounds import Quality
-from build_engines.spec import DEFAULT_MODEL, INT4_RESTS, QUANTISATIONS, EngineSpec
+from build_engines.spec import DEFAULT_MODEL, INT4_RESTS, QUANTISATIONS, ROLES, EngineSpec
 from python_llm.records import read_record
 
 __all__ = ["add_arguments", "run"]
@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", default="", help="the artifact's name (default: the model's own)")
     parser.add_argument("--engine", default="auto", help="auto, or a builder's name (default: auto)")
-    parser.add_argument("--quant", default="int8", help=f"{', '.join(QUANTISATIONS)} (default: int8)")
+    parser.add_argument("--role", default="", help=f"what it is for: {', '.join(ROLES)} (default: the engine's own)")
+    parser.add_argument("--quant", default="", help=f"{', '.join(QUANTISATIONS)} (default: int8; of a scorer none)")
     parser.add_argument("--group-size", type=int, default=0, help="int4: weights that share a scale (default: chosen)")
     parser.add_argument(
         "--int4-ratio", type=float, default=1.0, help="int4: share of the inner weights at 4 bits, the rest int8"
@@ -65,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
         model=args.model,
         name=args.name,
         engine=args.engine,
-        quant=args.quant,
+        role=args.role,
+        quant=args.quant or _default_quant(args.engine, args.role),
         group_size=args.group_size,
         int4_ratio=args.int4_ratio,
         int4_rest=args.int4_rest,
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         max_num_tokens=args.max_num_tokens,
         **gpu_knobs(args),
     )
-    if args.dry_run and isinstance(builder := find_builder(spec.engine), GpuBuilder):
+    if args.dry_run and isinstance(builder := find_builder(spec.engine, spec.role), GpuBuilder):
         return _say(spec, builder, args)
     progress = for_stream()
     if args.dry_run:
@@ -92,6 +94,11 @@ def run(args: argparse.Namespace) -> int:
     result = build(spec, args.engines, progress, verify=args.verify)
     print(json.dumps(result.to_record()) if args.json else _last_line(result))
     return 0
+
+
+def _default_quant(engine: str, role: str) -> str:
+    """A scorer measures the model, so it begins unquantised."""
+    return "none" if role_of(find_builder(engine, role)) == "scorer" else "int8"
 
 
 def _say(spec: EngineSpec, builder: GpuBuilder, args: argparse.Namespace) -> int:

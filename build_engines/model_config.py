@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from python_llm.contract import DTYPES, ENSEMBLE, ROLES, RoleContract, Tensor, role_model
-from python_llm.settings import Role
+from python_llm.contract import CACHED_OUTPUTS, DTYPES, ENSEMBLE, ROLES, RoleContract, Tensor, role_model
+from python_llm.settings import Role, ServingConfig
 
-__all__ = ["BACKEND", "ROLES_OF_A_MODEL", "render_ensemble", "render_role"]
+__all__ = ["BACKEND", "ROLES_OF_A_MODEL", "render_ensemble", "render_role", "render_scorer"]
 
 BACKEND = "python_llm"
 # In the order of loading: the ensemble's steps come before it, the generator before what asks it.
@@ -20,7 +20,9 @@ _EXTRAS: Mapping[str, Sequence[str]] = {
     "detokenizer": ("dynamic_batching { preserve_ordering: true }",),  # else chunks of one stream overtake each other
     "unary": (),
 }
-_RAGGED = {("detokenizer", "chunk_ids")}  # chunks of unequal lengths share a batch
+# Requests of unequal lengths share a batch.
+_RAGGED = {("detokenizer", "chunk_ids"), ("scorer", "input_ids"), ("scorer", "attention_mask")}
+_MICROSECONDS = 1000  # of a millisecond
 
 
 def render_role(name: str, role: Role, instances: int = 1) -> str:
@@ -34,6 +36,23 @@ def render_role(name: str, role: Role, instances: int = 1) -> str:
         _tensors("output", contract.outputs),
         f"instance_group [ {{ count: {instances}, kind: KIND_CPU }} ]",
         *_EXTRAS[role],
+    )
+
+
+def render_scorer(name: str, serving: ServingConfig) -> str:
+    """The config.pbtxt of the scorer that is served under ``name`` itself."""
+    contract = ROLES["scorer"]
+    outputs = [row for row in contract.outputs if not serving.scorer_cache_bytes or row.name in CACHED_OUTPUTS]
+    delay = round(serving.scorer_delay_ms * _MICROSECONDS)
+    return _render(
+        name,
+        contract,
+        f'backend: "{BACKEND}"',
+        _tensors("input", contract.inputs, role="scorer"),
+        _tensors("output", outputs),
+        "instance_group [ { count: 1, kind: KIND_CPU } ]",
+        f"dynamic_batching {{ max_queue_delay_microseconds: {delay} }}",
+        *(("response_cache { enable: true }",) if serving.scorer_cache_bytes else ()),
     )
 
 

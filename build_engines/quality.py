@@ -27,7 +27,7 @@ from python_llm.artifact import Artifact
 from python_llm.engine import can_score, load_scorer
 from python_llm.settings import ServingConfig
 
-__all__ = ["SERVED", "Comparison", "measure", "passages", "served_knobs"]
+__all__ = ["SERVED", "Comparison", "measure", "passages", "served_knobs", "tokenised_passages"]
 
 SERVED = ServingConfig()  # what a model entry without knobs serves
 _LONGEST_PASSAGE = 640  # tokens: with 256,000 words of vocabulary its logits take 650 MB
@@ -119,13 +119,18 @@ def _log_softmax(logits: Floats) -> Floats:
     return result
 
 
-def _tokenise(artifact: Artifact) -> list[list[int]]:
-    """The passages as the served tokenizer gives them, none longer than the context."""
+def tokenised_passages(tokenizer: Path) -> list[list[int]]:
+    """The passages as the served tokenizer, a tokenizer.json, gives them."""
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(artifact.path / "tokenizer.json"))
+    loaded = Tokenizer.from_file(str(tokenizer))
+    return [loaded.encode(passage).ids for passage in passages()]
+
+
+def _tokenise(artifact: Artifact) -> list[list[int]]:
+    """The passages, none longer than the context."""
     longest = min(_LONGEST_PASSAGE, artifact.manifest.model.context_length)
-    return [tokenizer.encode(passage).ids[:longest] for passage in passages()]
+    return [ids[:longest] for ids in tokenised_passages(artifact.path / "tokenizer.json")]
 
 
 class _Source:

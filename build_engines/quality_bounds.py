@@ -31,6 +31,7 @@ class QualityBounds:
 
 _WORDS: Mapping[str, QualityBounds] = {
     "none": QualityBounds(min_agreement=0.97, max_kl=0.005, max_perplexity_ratio=1.005),
+    "fp16": QualityBounds(min_agreement=0.97, max_kl=0.005, max_perplexity_ratio=1.005),
     "int8": QualityBounds(min_agreement=0.92, max_kl=0.02, max_perplexity_ratio=1.02),
     "fp8": QualityBounds(min_agreement=0.92, max_kl=0.02, max_perplexity_ratio=1.02),
     "int4": QualityBounds(min_agreement=0.80, max_kl=0.20, max_perplexity_ratio=1.15),

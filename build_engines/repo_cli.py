@@ -13,7 +13,17 @@ from typing import Any
 
 from build_engines.errors import LiveFailure, SpecError
 from build_engines.live_server import LiveServer
-from build_engines.repository import Entry, add_entry, find_entry, knobs_of, list_entries, remove_entry
+from build_engines.repository import (
+    SCORED_KINDS,
+    Entry,
+    add_entry,
+    add_scorer,
+    find_entry,
+    knobs_of,
+    list_entries,
+    remove_entry,
+)
+from build_engines.retirement import CUT_SECONDS, retire
 from build_engines.spec import check_name
 from python_llm.artifact import Artifact
 from python_llm.errors import CallerMistake
@@ -46,7 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("list", parents=[shared], help="show what is served, from which artifact, and its state")
     remove = actions.add_parser("remove", parents=[shared], help="remove an entry; its artifact stays")
     remove.add_argument("name", help="the served model's name")
-    _add_wait(remove, 60.0, "running requests to finish")
+    _add_wait(remove, 60.0, "running requests to finish; with --run-dir they are cut then")
+    remove.add_argument(
+        "--run-dir",
+        type=Path,
+        default=Path("run"),
+        metavar="DIR",
+        help="with --url: the launcher's run folder, which holds the way to the model's engine (default: run)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,13 +101,13 @@ def _add_wait(parser: argparse.ArgumentParser, seconds: float, what: str) -> Non
 
 def _add(args: argparse.Namespace) -> str:
     path = args.artifact or args.engines / check_name(args.name)
-    Artifact.open(path)
+    add_models = add_scorer if Artifact.open(path).kind in SCORED_KINDS else add_entry
     server = _server(args)
     serving = _serving(args.set, knobs_of(args.name, args.repository))
     knobs = _knobs(serving)
     if server is not None:
         server.states()  # nothing is written where nobody answers
-    models = list(add_entry(args.name, path, args.repository, serving))
+    models = list(add_models(args.name, path, args.repository, serving))
     if server is not None:
         _load(server, models, knobs, args)
     if args.json:
@@ -134,24 +151,33 @@ def _remove(args: argparse.Namespace) -> str:
     """Out of the server first: a restart of it must find every entry that it is to load."""
     server = _server(args)
     models = find_entry(args.name, args.repository).models
-    left = server.unload(reversed(models), args.wait_seconds) if server else {}
+    kept = "" if server is None else retire(server, models, args.run_dir, args.wait_seconds)
+    patience = args.wait_seconds + (0.0 if kept else CUT_SECONDS)
+    left = server.unload(reversed(models), patience) if server else {}
     if left:
-        raise _still_there(args, left)
+        raise _still_there(args, left, kept)
     folders = [str(folder) for folder in remove_entry(args.name, args.repository)]
     if args.json:
-        return json.dumps({"removed": folders} | ({"unloaded": server.url} if server else {}))
+        return json.dumps({"removed": folders} | ({"unloaded": server.url, "retired": not kept} if server else {}))
     if server is None:
         return f"removed {', '.join(folders)}; {_STILL_SERVED}"
-    return f"removed {', '.join(folders)}; unloaded at {server.url}"
+    return f"removed {', '.join(folders)}; unloaded at {server.url}{kept and f'; its engine was not retired: {kept}'}"
 
 
-def _still_there(args: argparse.Namespace, left: Mapping[str, str]) -> LiveFailure:
+def _still_there(args: argparse.Namespace, left: Mapping[str, str], kept: str) -> LiveFailure:
+    """``kept``: why its engine was not retired."""
+    states = ", ".join(f"{model} is {state}" for model, state in left.items())
+    text = f"model '{args.name}': after {args.wait_seconds:g} s {states} at '{args.url}'; its folders are kept, "
+    lost = "Triton lost count of requests whose clients left an ensemble"
+    remedy = "run this command without --url, and restart the server"
+    if not kept:
+        return LiveFailure(
+            f"{text}new requests are refused. Its engine is retired: what ran is cut, its memory is free. {lost}, and "
+            f"keeps its processes: {remedy} when it suits."
+        )
     return LiveFailure(
-        f"model '{args.name}': after {args.wait_seconds:g} s "
-        f"{', '.join(f'{model} is {state}' for model, state in left.items())} at '{args.url}'; its folders are kept, "
-        "new requests are refused. Requests may still run: run this command again, with a greater --wait-seconds. Or "
-        "Triton lost count of some whose clients left an ensemble: stop the server, run this command without --url, "
-        "and restart the server."
+        f"{text}new requests are refused. Requests may still run: run this command again, with a greater "
+        f"--wait-seconds. Or {lost}: stop the server, {remedy}. Its engine keeps its memory, it was not retired: {kept}"
     )
 
 

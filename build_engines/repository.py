@@ -1,7 +1,8 @@
 """The Triton model repository: entries are data only, written from the tensor table.
 
 A served model NAME is five Triton models: NAME-tokenizer, NAME-generator and NAME-detokenizer, the ensemble NAME over
-them, and NAME-unary, which asks the generator.
+them, and NAME-unary, which asks the generator. A scorer is one Triton model, NAME itself. The artifact's kind says
+which of the two it is served as.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from build_engines.errors import StorageError, storage_errors
-from build_engines.model_config import ROLES_OF_A_MODEL, render_ensemble, render_role
+from build_engines.model_config import ROLES_OF_A_MODEL, render_ensemble, render_role, render_scorer
 from build_engines.spec import check_folder_name, check_name
 from python_llm.artifact import MANIFEST
 from python_llm.contract import generator_model, role_model
 from python_llm.records import RecordError
 from python_llm.settings import ModelEntry, Role, ServingConfig
 
-__all__ = ["Entry", "add_entry", "find_entry", "knobs_of", "list_entries", "remove_entry"]
+__all__ = ["SCORED_KINDS", "Entry", "add_entry", "add_scorer", "find_entry", "knobs_of", "list_entries", "remove_entry"]
 
+SCORED_KINDS = ("onnx", "tensorrt-plan")  # of the artifacts that are served as scorers
 _MODEL_JSON = "1/model.json"
 _KEEP = "1/.gitkeep"  # an ensemble's version folder is empty, which git would drop
 
@@ -59,13 +61,29 @@ def add_entry(name: str, artifact: Path, repository: Path, serving: ServingConfi
     return folders
 
 
+def add_scorer(name: str, artifact: Path, repository: Path, serving: ServingConfig | None = None) -> Mapping[str, Path]:
+    """As `add_entry`, for an artifact that is served as the scorer ``name``: one Triton model of that very name."""
+    folder = repository / check_name(name)
+    kept = _existing(folder)
+    if kept and kept.role != "scorer":
+        raise StorageError(f"folder '{folder}': it plays the role {kept.role}; remove it or choose another name.")
+    serving = serving or (kept.serving if kept else ServingConfig())
+    with storage_errors(repository):
+        repository.mkdir(parents=True, exist_ok=True)
+        path = _artifact_path(artifact, folder / "1", repository)
+        entry = ModelEntry(role="scorer", artifact=path, serving=serving)
+        texts = {_MODEL_JSON: entry.to_json(), "config.pbtxt": render_scorer(name, serving)}
+        _update(folder, texts) if folder.exists() else _create(folder, texts)
+    return {name: folder}
+
+
 def knobs_of(name: str, repository: Path) -> ServingConfig:
     """The knobs of the served model ``name``; where there is no such entry, the defaults.
 
     Raises:
         StorageError: a model that is not ours, or cannot be read, has the generator's name.
     """
-    kept = _existing(repository / generator_model(check_name(name)))
+    kept = _existing(repository / generator_model(check_name(name))) or _scorer(name, repository)
     return kept.serving if kept else ServingConfig()
 
 
@@ -81,7 +99,10 @@ def list_entries(repository: Path) -> list[Entry]:
     for file in sorted(repository.glob(f"{role_model('*', 'generator')}/{_MODEL_JSON}")):
         name = file.parents[1].name.removesuffix(role_model("", "generator"))
         entries.append(_entry(name, ModelEntry.read(file).artifact_path(file), repository))
-    return entries
+    for file in repository.glob(f"*/{_MODEL_JSON}"):
+        if (entry := ModelEntry.read(file)).role == "scorer":
+            entries.append(_scorer_entry(file.parents[1].name, entry.artifact_path(file)))
+    return sorted(entries, key=lambda entry: entry.name)
 
 
 def find_entry(name: str, repository: Path) -> Entry:
@@ -91,6 +112,8 @@ def find_entry(name: str, repository: Path) -> Entry:
         StorageError: there is no such entry, or it is not ours.
     """
     folder = repository / generator_model(check_folder_name(name))
+    if scorer := _scorer(name, repository):
+        return _scorer_entry(name, scorer.artifact_path(repository / name / _MODEL_JSON))
     kept = _existing(folder)
     if kept is None:
         known = ", ".join(entry.name for entry in list_entries(repository)) or "none"
@@ -115,6 +138,18 @@ def remove_entry(name: str, repository: Path) -> tuple[Path, ...]:
             folder.rename(aside / folder.name)  # gone from Triton's sight in one step
         shutil.rmtree(aside)
     return tuple(folders)
+
+
+def _scorer(name: str, repository: Path) -> ModelEntry | None:
+    """The entry of the scorer ``name``, where there is one."""
+    if not (repository / name / _MODEL_JSON).is_file():
+        return None
+    found = _existing(repository / name)
+    return found if found and found.role == "scorer" else None
+
+
+def _scorer_entry(name: str, artifact: Path) -> Entry:
+    return Entry(name, (name,), artifact, (artifact / MANIFEST).is_file())
 
 
 def _entry(name: str, artifact: Path, repository: Path) -> Entry:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from build_engines.drift import DriftBounds
 from build_engines.errors import SpecError
 from build_engines.model_config import ROLES_OF_A_MODEL
 from build_engines.quality_bounds import BOUNDS, QualityBounds
@@ -18,6 +19,7 @@ __all__ = [
     "GROUP_SIZES",
     "INT4_RESTS",
     "QUANTISATIONS",
+    "ROLES",
     "EngineSpec",
     "check_folder_name",
     "check_name",
@@ -27,7 +29,20 @@ __all__ = [
 DEFAULT_MODEL = "smollm2"
 
 # The words a caller may say. What each means is the builder's own table (`Builder.formats`).
-QUANTISATIONS = ("none", "int8", "int4", "fp8", "int8_sq", "int8_wo", "int4_wo", "int4_awq", "w4a8_awq", "nvfp4")
+QUANTISATIONS = (
+    "none",
+    "fp16",
+    "int8",
+    "int4",
+    "fp8",
+    "int8_sq",
+    "int8_wo",
+    "int4_wo",
+    "int4_awq",
+    "w4a8_awq",
+    "nvfp4",
+)
+ROLES = ("text", "scorer")  # what an artifact is for
 INT4_RESTS = ("int8", "fp16")  # of the layers that int4 leaves
 GROUP_SIZES = (128, 64, 32, 16)  # of int4, tried in this order
 
@@ -40,12 +55,14 @@ class EngineSpec:
 
     model: str  # `smollm2`, a Hugging Face folder, a .gguf file, or a hub id
     name: str = ""
+    role: str = ""  # text or scorer; empty: what the engine is for
     engine: str = "auto"
     quant: str = "int8"
     group_size: int = 0  # int4: weights that share a scale; 0: the largest that divides every matrix
     int4_ratio: float = 1.0  # int4: share of the inner weights at 4 bits; the most sensitive layers stay int8
     int4_rest: str = "int8"  # int4: what the other layers, the embeddings and the last one are: int8 or fp16
     bounds: QualityBounds | None = None  # what the engine may lose against its source; None: the quant's own
+    drift: DriftBounds | None = None  # how far a scorer's logits may be from the source's; None: the quant's own
     allow_quality_loss: bool = False  # record what is lost, and build
     check_quality: bool = True  # False where the source does not fit into memory in fp32
     revision: str = ""  # of a hub id: branch, tag or commit; empty: the main branch
@@ -78,6 +95,8 @@ class EngineSpec:
         check_name(self.name)
         if self.quant not in QUANTISATIONS:
             raise SpecError(f"quant '{self.quant}': it must be one of {', '.join(QUANTISATIONS)}.")
+        if self.role not in ("", *ROLES):
+            raise SpecError(f"role '{self.role}': it must be one of {', '.join(ROLES)}, or empty for the engine's own.")
         self._check_numbers()
         check_gpu_knobs(self)
 

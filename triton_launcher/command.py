@@ -56,6 +56,7 @@ def build_command(
         *(("load-model", model) for model in models),
         *_addresses(options),
         ("exit-timeout-secs", str(options.exit_seconds)),
+        *_response_cache(triton, options.response_cache_bytes, known),
         *server_threads(usable_cpus(), options.tritonserver_arguments),
         ("backend-config", f"python,shm-region-prefix-name={region_prefix}"),
         *restrictions,
@@ -85,6 +86,18 @@ def build_environment(
 def our_backend() -> Path:
     """The folder of python_llm, wherever it is installed."""
     return Path(python_llm.__file__).parent
+
+
+def _response_cache(triton: Triton, size: int, known: frozenset[str]) -> list[tuple[str, str]]:
+    """Triton's local cache, where an entry asks for one."""
+    if not size:
+        return []
+    if "cache-config" not in known or not (triton.caches / "local").is_dir():
+        raise LaunchRefused(
+            f"scorer_cache_bytes {size}: this tritonserver has no local response cache (in '{triton.caches}'); put the "
+            "knob back with 'triton-llm repo add NAME --set scorer_cache_bytes=', or use another Triton."
+        )
+    return [("cache-directory", str(triton.caches)), ("cache-config", f"local,size={size}")]
 
 
 def _addresses(options: ServeOptions) -> list[tuple[str, str]]:

@@ -34,6 +34,11 @@ class Triton:
     stub: Path | None = None
     libraries: Path | None = None
 
+    @property
+    def caches(self) -> Path:
+        """Where its response caches lie; a folder that may not be there."""
+        return self.backends.parent / "caches"
+
     def library_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """LD_LIBRARY_PATH with what this Triton needs in front; empty where it needs nothing."""
         if self.libraries is None:

@@ -48,6 +48,7 @@ class ServeOptions:
     control_seconds: float = 20.0  # no answer to a control request: the backend is stuck
     status_seconds: float = 1.0  # between two status requests
     probe_seconds: float = 10.0  # between two real tokens asked of an idle engine
+    response_cache_bytes: int = 0  # of Triton's local response cache: what the entries ask for; 0: none
     exit_seconds: int = 5  # given to tritonserver after the drain
     tritonserver_arguments: tuple[str, ...] = ()
 

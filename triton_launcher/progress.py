@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -57,7 +58,7 @@ def log_tail(path: Path) -> str:
 
 
 def welcome(options: ServeOptions, models: Sequence[str]) -> str:
-    """URLs, and a curl line for the first generator."""
+    """URLs, and a curl line for the first generator, or for the first scorer where there is none."""
     host, ports = reachable(options.host), options.ports
     lines = [
         "ready:",
@@ -74,6 +75,8 @@ def welcome(options: ServeOptions, models: Sequence[str]) -> str:
         body = '{"text_input": "The capital of France is", "max_tokens": 24, "stream": true}'
         url = f"http://{host}:{ports.http}/v2/models/{generators[0]}/generate_stream"
         lines += ["try:", f"  curl -N {url} -d '{body}'"]
+    elif models:
+        lines += ["try:", f"  curl {_scoring(f'http://{host}:{ports.http}', sorted(models)[0])}"]
     if generators and options.gateway_port:
         name = generators[0].removesuffix(GENERATOR_SUFFIX)
         question = '[{"role": "user", "content": "What is the capital of France?"}]'
@@ -81,3 +84,10 @@ def welcome(options: ServeOptions, models: Sequence[str]) -> str:
         url = f"http://{host}:{options.gateway_port}/v1/chat/completions"
         lines.append(f"  curl -N {url} -H 'Content-Type: application/json' -d '{body}'")
     return "\n".join([*lines, "Ctrl-C stops it."])
+
+
+def _scoring(url: str, model: str) -> str:
+    """A text's log-probs of a scorer; without a generator every model is one."""
+    text = {"name": "text_input", "datatype": "BYTES", "shape": [1, 1], "data": ["The capital of France is Paris."]}
+    body = {"inputs": [text], "outputs": [{"name": "sum_log_probs"}, {"name": "num_scored"}]}
+    return f"{url}/v2/models/{model}/infer -d '{json.dumps(body)}'"

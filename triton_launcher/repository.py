@@ -14,7 +14,7 @@ from triton_launcher.preflight.checks import KINDS, problems
 from triton_launcher.preflight.probe import probe
 from triton_launcher.preflight.wishes import Wishes
 
-__all__ = ["Entry", "check_entries", "select_entries"]
+__all__ = ["Entry", "check_entries", "response_cache_bytes", "select_entries"]
 
 _ROLES = ("tokenizer", "generator", "detokenizer", "unary", "scorer")
 
@@ -48,6 +48,12 @@ def select_entries(repository: Path, models: Sequence[str] = ()) -> tuple[Entry,
     if not complete:
         raise LaunchRefused(_nothing_to_serve(repository, entries))
     return complete
+
+
+def response_cache_bytes(entries: Sequence[Entry]) -> int:
+    """What the entries want of Triton's response cache, which they share; 0: none."""
+    records = (ModelEntry.read(entry.model_json) for entry in entries if entry.model_json is not None)
+    return sum(record.serving.scorer_cache_bytes for record in records if record.role == "scorer")
 
 
 def check_entries(entries: Sequence[Entry]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from triton_launcher.backend_dir import assemble
@@ -18,7 +19,7 @@ from triton_launcher.launch import Launch, Running, draw_admin_key
 from triton_launcher.options import ServeOptions, check_passed_on
 from triton_launcher.ports import check_ports, is_loopback
 from triton_launcher.progress import say, welcome
-from triton_launcher.repository import check_entries, select_entries
+from triton_launcher.repository import check_entries, response_cache_bytes, select_entries
 from triton_launcher.run_folder import RunFolder
 from triton_launcher.stop import Stop
 from triton_launcher.watch import Watch
@@ -39,6 +40,7 @@ def serve(options: ServeOptions) -> int:
     check_gateway(options)
     entries = select_entries(options.model_repository, options.models)
     check_entries(entries)
+    options = replace(options, response_cache_bytes=response_cache_bytes(entries))
     triton = find_triton()
     flags = read_flags(triton)
     check_passed_on(options.tritonserver_arguments, flags)
@@ -96,6 +98,7 @@ class Supervisor:
         """None when a stop was asked for before it was ready."""
         running = self._launch.start(models)
         self._folder.write_state(tritonserver=running.server.pid)
+        running.access.write(self._folder.path)
         say(f"tritonserver {running.server.pid} starts; log: {self._options.log_path}")
         ready = False
         try:

@@ -1,8 +1,8 @@
 """The one tensor table: what a served model takes and gives.
 
 ``config.pbtxt``, request parsing, response building, clients and docs are written from these rows or tested
-against them. A new tensor is one row, of ``request_tensors``, ``response_tensors`` or ``foreign_tensors``; here they
-become the tables of the roles.
+against them. A new tensor is one row, of ``request_tensors``, ``response_tensors``, ``foreign_tensors`` or
+``scorer_tensors``; here they become the tables of the roles.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from dataclasses import replace
 from python_llm.foreign_tensors import FOREIGN, FOREIGN_OUTPUTS
 from python_llm.request_tensors import INPUT_IDS, MESSAGES, ONLY_OF_THE_GENERATOR, REQUEST, TEXT_INPUT
 from python_llm.response_tensors import FOR_THE_DETOKENIZER, NOT_OF_THE_ENSEMBLE, RESPONSE
+from python_llm.scorer_tensors import CACHED_OUTPUTS, SCORER_INPUTS, SCORER_OUTPUTS
 from python_llm.tensors import DTYPES, Dtype, RoleContract, Tensor
 
 __all__ = [
+    "CACHED_OUTPUTS",
     "CONTROL_OPERATIONS",
     "DETOKENIZER",
     "DTYPES",
@@ -23,6 +25,7 @@ __all__ = [
     "FOREIGN_OUTPUTS",
     "GENERATOR",
     "ROLES",
+    "SCORER",
     "STANDARD_PARAMETERS",
     "TOKENIZER",
     "UNARY",
@@ -83,11 +86,15 @@ UNARY = RoleContract(
     ),
 )
 
+# A scorer is a served model of its own, under any name: rows of a batch may have unequal lengths.
+SCORER = RoleContract(max_batch_size=64, decoupled=False, inputs=SCORER_INPUTS, outputs=SCORER_OUTPUTS)
+
 ROLES: Mapping[str, RoleContract] = {
     "tokenizer": TOKENIZER,
     "generator": GENERATOR,
     "detokenizer": DETOKENIZER,
     "unary": UNARY,
+    "scorer": SCORER,
 }
 
 # Request parameters that standard clients attach by themselves and that change nothing here, and who does.
@@ -104,12 +111,18 @@ STANDARD_PARAMETERS: Mapping[str, str] = {
 }
 
 # Operations of a control request, each answered with one JSON object in text_output.
-#   status  {"healthy", "draining", "refuses", "running", "waiting", "steps", "stats": {EngineStats}}: answered at once;
-#           "refuses" says why no new request is taken just now, as while memory is short; empty: they are
-#   probe   generates one real token at top priority, past the queue bound; {"ok": true, "seconds"}
-#   drain   refuse new requests from now on; answers at once as status does
-#   retire  as drain, then free the engine: what runs after "grace_seconds" (default 0) is cancelled; answers at the end
-CONTROL_OPERATIONS = ("status", "probe", "drain", "retire")
+CONTROL_OPERATIONS: Mapping[str, str] = {
+    "status": '{"healthy", "draining", "refuses", "running", "waiting", "steps", "stats"}, at once. "refuses" says why '
+    'no new request is taken just now, as while memory is short; empty: they are. "stats" are EngineStats: block_size, '
+    "blocks used, cached and in all, prefix hits, preemptions, drafts, and the KV store's.",
+    "prefixes": 'the prompts whose keys and values are in the cache: {"hash", "block_size", "count", "hashes"}, the '
+    'hashes of full blocks in hexadecimal, those computed last first, at most "limit" (default 1024) of "count". '
+    '"hash" names the way they are made, and is empty where the engine tells none.',
+    "probe": 'generates one real token at top priority, past the queue bound; {"ok": true, "seconds"}.',
+    "drain": "refuse new requests from now on; answers at once as status does.",
+    "retire": 'as drain, then free the engine and its memory: what runs after "grace_seconds" (default 0) is '
+    'cancelled. Answers as status does, at the end, or at once with "wait": false.',
+}
 
 
 def role_model(name: str, role: str) -> str:

@@ -168,6 +168,8 @@ _SCORERS = {
 def load(artifact: Path | str, serving: ServingConfig | None = None) -> Engine:
     """Read, verify and start the artifact's engine.
 
+    "onnx": "python_llm.scoring.scorer:load_scorer",
+    "tensorrt-plan": "python_llm.scoring.scorer:load_scorer",
     Raises:
         ArtifactError: the folder is no artifact, was edited, or was built by another version.
         CallerMistake: a knob that this kind of engine does not have.

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from python_llm.contract import RoleContract, Tensor
 
-__all__ = ["output_arrays"]
+__all__ = ["NUMPY", "output_arrays"]
 
-_NUMPY: Mapping[str, Any] = {
+NUMPY: Mapping[str, Any] = {
     "BYTES": np.object_,
     "BOOL": np.bool_,
     "INT32": np.int32,
@@ -36,16 +36,16 @@ def output_arrays(values: Mapping[str, Any], contract: RoleContract) -> dict[str
 def _array(row: Tensor, value: Any) -> _Array:
     items = value if isinstance(value, (list, tuple)) else (value,)
     if not items:
-        return np.zeros((1, *[0] * len(row.dims)), dtype=_NUMPY[row.dtype])
+        return np.zeros((1, *[0] * len(row.dims)), dtype=NUMPY[row.dtype])
     if len(row.dims) > 1:
         return _table(row, items)
     if row.dtype == "BYTES":
         return np.array([[item.encode() for item in items]], dtype=np.object_)
-    return np.array(items, dtype=_NUMPY[row.dtype]).reshape(1, len(items))
+    return np.array(items, dtype=NUMPY[row.dtype]).reshape(1, len(items))
 
 
 def _table(row: Tensor, lines: Sequence[Sequence[Any]]) -> _Array:
-    array = np.zeros((1, len(lines), max(map(len, lines))), dtype=_NUMPY[row.dtype])
+    array = np.zeros((1, len(lines), max(map(len, lines))), dtype=NUMPY[row.dtype])
     for number, line in enumerate(lines):
         array[0, number, : len(line)] = line
     return array

@@ -34,7 +34,8 @@ ADMIN_KEY_VARIABLE = "TRITON_LLM_ADMIN_KEY"
 KvPrecision = Literal["u8", "f16", "f32"]
 InferencePrecision = Literal["auto", "f32"]
 Speculation = Literal["off", "prompt_lookup", "draft_model"]
-Role = Literal["tokenizer", "generator", "detokenizer", "unary"]
+ScorerDevice = Literal["auto", "cpu", "cuda"]
+Role = Literal["tokenizer", "generator", "detokenizer", "unary", "scorer"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ class ServingConfig:
     detokenizer_instances: int = 1
     metrics_seconds: float = 1.0  # between two updates of the metrics; 0: there are none
     delivery_share: float = 0.025  # of a core, for sending; beyond it a response carries several tokens; 1: never
+    scorer_batch_tokens: int = 2048  # of a scorer: most tokens of a forward pass, padding included
+    scorer_delay_ms: float = 5.0  # of a scorer: how long a request waits for others to share its batch
+    scorer_cache_bytes: int = 0  # of a scorer: Triton's response cache, in the server's memory; 0: none
+    scorer_device: ScorerDevice = "auto"  # of an ONNX scorer: auto takes a GPU where ONNX Runtime sees one
     engine_options: Mapping[str, Any] = field(default_factory=dict)  # by the engine library's own names, checked there
 
     def __post_init__(self) -> None:
@@ -75,11 +80,14 @@ class ServingConfig:
             "default_max_tokens",
             "tokenizer_instances",
             "detokenizer_instances",
+            "scorer_batch_tokens",
         ):
             _at_least(name, getattr(self, name), 1)
         for name in ("max_sequence_len", "threads", "default_timeout_seconds", "max_itl_ms", "ageing_seconds"):
             _at_least(name, getattr(self, name), 0)
         for name in ("kv_cache_bytes", "kv_host_bytes", "kv_disk_bytes", "memory_bytes", "metrics_seconds"):
+            _at_least(name, getattr(self, name), 0)
+        for name in ("scorer_delay_ms", "scorer_cache_bytes"):
             _at_least(name, getattr(self, name), 0)
         if (self.kv_disk_bytes or self.kv_disk_path) and not os.path.isabs(self.kv_disk_path):
             raise ValueError(

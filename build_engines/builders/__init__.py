@@ -21,10 +21,10 @@ from build_engines.spec import EngineSpec
 from build_engines.spec_gpu import GPU_KNOBS
 from build_engines.stamp import Stamp
 
-__all__ = ["Builder", "GpuBuilder", "Said", "builder_names", "check_spec", "find_builder"]
+__all__ = ["Builder", "GpuBuilder", "Said", "builder_names", "check_spec", "find_builder", "role_of"]
 
 _GROUP = "triton_llm.builders"
-_AUTO = "openvino"  # what `auto` means where nothing better is there
+_AUTO = {"": "openvino", "text": "openvino", "scorer": "onnx"}  # what `auto` means, by role
 
 
 class Builder(Protocol):
@@ -81,13 +81,18 @@ def builder_names() -> tuple[str, ...]:
     return tuple(sorted(own | {point.name for point in entry_points(group=_GROUP)}))
 
 
-def find_builder(engine: str) -> Builder:
-    """The builder of ``engine``.
+def role_of(builder: Builder) -> str:
+    """What its artifacts are for: text, or scorer where the builder says so."""
+    return str(getattr(builder, "role", "text"))
+
+
+def find_builder(engine: str, role: str = "") -> Builder:
+    """The builder of ``engine``; of `auto` the one for ``role``.
 
     Raises:
         SpecError: there is none of that name.
     """
-    name = _AUTO if engine == "auto" else engine
+    name = _AUTO.get(role, _AUTO[""]) if engine == "auto" else engine
     names = builder_names()
     if name not in names:
         close = difflib.get_close_matches(name, names, n=1)
@@ -111,6 +116,11 @@ def check_spec(spec: EngineSpec, builder: Builder) -> None:
     if spec.quant not in builder.formats:
         raise SpecError(
             f"quant '{spec.quant}': the {builder.engine} engine lacks it; it has {', '.join(builder.formats)}."
+        )
+    if spec.role and spec.role != role_of(builder):
+        raise SpecError(
+            f"role '{spec.role}': the {builder.engine} engine is for role {role_of(builder)}; choose engine "
+            f"{_AUTO[spec.role]}, or leave the role out."
         )
     if not isinstance(builder, GpuBuilder):
         _refuse_gpu_knobs(spec, builder)

@@ -23,6 +23,7 @@ _ROLES = {
     "generator": "python_llm.roles.generator:GeneratorRole",
     "detokenizer": "python_llm.roles.detokenizer:DetokenizerRole",
     "unary": "python_llm.roles.unary:UnaryRole",
+    "scorer": "python_llm.roles.scorer:ScorerRole",
 }
 
 

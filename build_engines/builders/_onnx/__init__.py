@@ -1,0 +1,1 @@
+"""The rooms of the ONNX builder: export → graph (checks) → precision → drift."""
