@@ -80,6 +80,19 @@ class LiveServer:
             self._control(model, "unload", _ANSWER_SECONDS)
         return self._await(there, lambda state: state in _GONE, wait_seconds)
 
+    def retire(self, model: str, secret: str, grace_seconds: float) -> None:
+        """Tell the generator ``model`` to free its engine when what runs has ended, or after so many seconds.
+
+        Raises:
+            LiveFailure: it is not there, or the secret is not that of this start.
+        """
+        order = {"operation": "retire", "secret": secret, "grace_seconds": grace_seconds, "wait": False}
+        body = json.dumps({"control": json.dumps(order)}).encode()
+        try:
+            self._post(f"/v2/models/{urllib.parse.quote(model)}/generate", _ANSWER_SECONDS, body)
+        except LiveFailure as error:
+            raise LiveFailure(f"retiring '{model}': {error}") from error
+
     def _await(self, models: Iterable[str], holds: Callable[[str], bool], wait_seconds: float) -> Mapping[str, str]:
         """Until it holds for each; returns the states of those for which it does not."""
         deadline = time.monotonic() + wait_seconds
@@ -100,8 +113,8 @@ class LiveServer:
                 remedy = " It serves another model repository: name that with --repository, or leave --url out."
             raise LiveFailure(f"{action} of '{model}': {error}{remedy}") from error
 
-    def _post(self, path: str, seconds: float) -> str:
-        request = urllib.request.Request(self.url + path, b"{}", self._headers, method="POST")
+    def _post(self, path: str, seconds: float, body: bytes = b"{}") -> str:
+        request = urllib.request.Request(self.url + path, body, self._headers, method="POST")
         try:
             with urllib.request.urlopen(request, timeout=seconds) as answer:
                 return str(answer.read().decode())

@@ -13,11 +13,21 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import python_llm
 from python_llm import errors
-from python_llm.contract import ENSEMBLE, FOREIGN_OUTPUTS, GENERATOR, ROLES, STANDARD_PARAMETERS, UNARY, Tensor
+from python_llm.contract import (
+    CONTROL_OPERATIONS,
+    ENSEMBLE,
+    FOREIGN_OUTPUTS,
+    GENERATOR,
+    ROLES,
+    STANDARD_PARAMETERS,
+    UNARY,
+    Tensor,
+)
 from python_llm.conventions import CONVENTIONS, OF_TRITON
 from python_llm.error_reasons import OF_AN_INPUT, OTHER, REASONS
 from python_llm.foreign_sampling import FOREIGN_KEYS
 from python_llm.metrics import FAMILIES, LABELS, Family
+from python_llm.prefix_hash import PREFIX_HASH
 from python_llm.sampling_parameters import KEYS
 from python_llm.settings import ServingConfig
 
@@ -31,7 +41,24 @@ _GENERATOR = (
     "max_batch_size 1, decoupled. An output that was not asked for is not sent: a response of a stream that carries "
     "just text has `text_output` and `output_ids`."
 )
+_SCORER = (
+    "Served under any name (docs/scoring.md). max_batch_size 64, one response for each request; requests of unequal "
+    "lengths share a batch."
+)
 _PARAMETERS = "Let through: what the table names, and every key of `sampling_parameters`. Others are refused by name."
+_CONTROL = (
+    "The input `control` holds a JSON object: `operation`, the `secret` of this start, and what the operation takes. "
+    "The launcher draws the secret and keeps it in `control.json` of its run folder, readable by its owner alone. The "
+    "answer is one response, whose `text_output` is a JSON object."
+)
+_PREFIXES = (
+    "A router that knows a prompt's ids can tell which server has its beginning, by the hashes of `prefixes`: split "
+    "the ids into blocks of `block_size`, leave the last one out if it is not full, and hash each block behind the one "
+    f"before it. `{PREFIX_HASH}` is BLAKE2b with 16 bytes of digest and no key, over the 16 bytes of the hash before "
+    "and the block's ids as little-endian int32; before the first block stands the request's `cache_salt` in UTF-8, "
+    "nothing without one. `python_llm.prefix_hash.prefix_hashes` does it. The hashes tell who knows a prompt that it "
+    "was asked here, so they are told under the secret alone."
+)
 _KEYS = (
     "A JSON object; each of these inputs may stand in it under its own name, and vLLM's names say what the table "
     "tells. The same keys may come as request parameters, as texts, numbers and flags."
@@ -53,6 +80,8 @@ def tensors_page() -> str:
         *("### Conventions", _list(CONVENTIONS), "### What Triton decides", _list(OF_TRITON)),
         *("### Names of other clients", _aliases(), "Refused when set to something:", _refused()),
         *("### sampling_parameters", _KEYS, _names(key for key in KEYS if key not in FOREIGN_KEYS), _foreign_keys()),
+        *("### Control requests", _CONTROL, _table(("operation", "is answered with"), CONTROL_OPERATIONS.items())),
+        _PREFIXES,
         *("### Request parameters", _PARAMETERS, _table(("parameter", "sent by"), STANDARD_PARAMETERS.items())),
     ]
     for role in ("tokenizer", "detokenizer"):
@@ -60,6 +89,8 @@ def tensors_page() -> str:
     parts += ["## NAME-unary", _UNARY, "Inputs: " + _names_of(UNARY.inputs), "Outputs: " + _names_of(UNARY.outputs)]
     parts += ["## NAME (the ensemble)", "Inputs: " + _names_of(ENSEMBLE.inputs)]
     parts += ["Outputs: " + _names_of(ENSEMBLE.outputs)]
+    scorer = ROLES["scorer"]
+    parts += ["## A scorer", _SCORER, "Inputs:", _rows(scorer.inputs), "Outputs:", _rows(scorer.outputs)]
     parts += ["## Errors", _REASONS, _table(("reason", "code", "text"), error_reasons())]
     return "\n\n".join(parts) + "\n"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from python_llm.control_access import ControlAccess
 from python_llm.settings import ADMIN_KEY_VARIABLE
 from triton_launcher import command
 from triton_launcher.control import Control
@@ -34,6 +35,7 @@ class Running:
     server: TritonServer
     api: TritonApi
     control: Control
+    access: ControlAccess
 
     def end(self) -> None:
         """Kill it and all that belongs to it."""
@@ -71,7 +73,8 @@ class Launch:
         environment = command.build_environment(self.triton, self.marker, drawn, grpc_address)
         server = TritonServer(line, environment, self.options.log_path, self.marker)
         control = Control(grpc_address, drawn.control)
-        return Running(server, TritonApi(host, ports.http, self.admin_key), control)
+        access = ControlAccess(f"http://{host}:{ports.http}", drawn.control)
+        return Running(server, TritonApi(host, ports.http, self.admin_key), control, access)
 
     def await_ready(self, running: Running, models: Iterable[str], stop: Latch) -> bool:
         """True once every model is ready; False when a stop was asked for first.

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from python_llm.control_access import FILE as CONTROL_FILE
 from python_llm.records import RecordError, read_record
 from triton_launcher import processes
 from triton_launcher.errors import LaunchRefused
@@ -63,6 +64,7 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         processes.sweep(self.marker)
+        (self.path / CONTROL_FILE).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.close()
 

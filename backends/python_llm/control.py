@@ -19,6 +19,7 @@ __all__ = ["Control"]
 
 _PROBE_PRIORITY = -(2**31)
 _MAX_GRACE_SECONDS = 86_400.0
+_USUAL_HASHES, _MAX_HASHES = 1024, 1 << 16
 
 
 class Control:
@@ -35,7 +36,9 @@ class Control:
         if request["operation"] == "probe":
             self._probe(reply)
         elif request["operation"] == "retire":
-            self._retire(_grace_seconds(request), reply)
+            self._retire(_grace_seconds(request), _waits(request), reply)
+        elif request["operation"] == "prefixes":
+            _answer(reply, self._generator.prefixes(_limit(request)))
         else:
             if request["operation"] == "drain":
                 self._generator.drain()
@@ -52,20 +55,24 @@ class Control:
         if not self._secret or not hmac.compare_digest(given.encode(errors="replace"), self._secret.encode()):
             raise InvalidRequest("control_refused", "control: wrong secret; only the launcher may send it.")
         operation = parsed.get("operation")
-        if operation not in CONTROL_OPERATIONS:
+        if not isinstance(operation, str) or operation not in CONTROL_OPERATIONS:
             raise InvalidRequest(
                 "unknown_operation", f"control: operation {operation!r}; known: {', '.join(CONTROL_OPERATIONS)}."
             )
         return parsed
 
-    def _retire(self, grace_seconds: float, reply: Reply) -> None:
+    def _retire(self, grace_seconds: float, wait: bool, reply: Reply) -> None:
         """On a thread of its own: Triton's, which called, must go on taking requests to refuse them."""
 
         def retire() -> None:
             self._generator.close(grace_seconds)
-            _answer(reply, self._generator.status())
+            if wait:
+                _answer(reply, self._generator.status())
 
+        self._generator.drain()
         threading.Thread(target=retire, name="retire", daemon=True).start()
+        if not wait:
+            _answer(reply, self._generator.status())
 
     def _probe(self, reply: Reply) -> None:
         values: dict[str, Any] = {"input_ids": [0], "max_tokens": 1, "ignore_eos": True}
@@ -99,6 +106,22 @@ def _grace_seconds(request: Mapping[str, Any]) -> float:
             "grace_out_of_range", f"control: grace_seconds {grace!r}; it must be from 0 to {_MAX_GRACE_SECONDS:g}."
         )
     return float(grace)
+
+
+def _waits(request: Mapping[str, Any]) -> bool:
+    wait = request.get("wait", True)
+    if not isinstance(wait, bool):
+        raise InvalidRequest("wait_not_boolean", f"control: wait {wait!r}; it must be true or false.")
+    return wait
+
+
+def _limit(request: Mapping[str, Any]) -> int:
+    limit = request.get("limit", _USUAL_HASHES)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MAX_HASHES:
+        raise InvalidRequest(
+            "limit_out_of_range", f"control: limit {limit!r}; it must be a whole number from 1 to {_MAX_HASHES}."
+        )
+    return limit
 
 
 def _answer(reply: Reply, record: Mapping[str, Any]) -> None:

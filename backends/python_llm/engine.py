@@ -136,6 +136,12 @@ class Engine(Protocol):
 
     def stats(self) -> EngineStats: ...
 
+    def prefix_hashes(self) -> Sequence[bytes]:
+        """Hashes of the full blocks that a new prompt could share, made by ``prefix_hash``, those computed last first.
+
+        Empty where the engine has none, or hashes in a way of its own.
+        """
+
     def healthy(self) -> bool: ...
 
     def drain(self, deadline: float) -> None:
@@ -162,14 +168,14 @@ _FACTORIES = {
 _WITHOUT_OPTIONS = ("echo", "openvino-ir")
 _SCORERS = {
     "openvino-ir": "python_llm.engines.paged.openvino_engine:load_scorer",
+    "onnx": "python_llm.scoring.scorer:load_scorer",
+    "tensorrt-plan": "python_llm.scoring.scorer:load_scorer",
 }
 
 
 def load(artifact: Path | str, serving: ServingConfig | None = None) -> Engine:
     """Read, verify and start the artifact's engine.
 
-    "onnx": "python_llm.scoring.scorer:load_scorer",
-    "tensorrt-plan": "python_llm.scoring.scorer:load_scorer",
     Raises:
         ArtifactError: the folder is no artifact, was edited, or was built by another version.
         CallerMistake: a knob that this kind of engine does not have.

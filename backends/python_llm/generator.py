@@ -22,6 +22,7 @@ from python_llm.admission import Admission
 from python_llm.delivery import Delivery
 from python_llm.engine import Engine, Event
 from python_llm.errors import EngineFailure, NotFound, ServeError
+from python_llm.prefix_hash import PREFIX_HASH
 from python_llm.recorder import Recorder, Unrecorded
 from python_llm.service_rate import ServiceRate
 from python_llm.session import Reply, Session
@@ -120,6 +121,16 @@ class Generator:
             "waiting": unfinished - running,
             "steps": stats.steps,
             "stats": asdict(stats),
+        }
+
+    def prefixes(self, limit: int) -> dict[str, Any]:
+        """The hashes of the prompt blocks that are cached, at most ``limit`` of them, those computed last first."""
+        hashes = self._engine.prefix_hashes()
+        return {
+            "hash": PREFIX_HASH if hashes else "",
+            "block_size": self._engine.stats().block_size,
+            "count": len(hashes),
+            "hashes": [digest.hex() for digest in hashes[:limit]],
         }
 
     def close(self, grace_seconds: float) -> None:

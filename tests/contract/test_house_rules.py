@@ -25,7 +25,11 @@ ENGINE_LIBRARIES = {
     "openvino_genai",
     "tensorrt",
     "tensorrt_llm",
+    "onnx",
     "onnxruntime",
+    "onnxscript",
+    "onnx_graphsurgeon",
+    "polygraphy",
     "llguidance",
     "nncf",
     "optimum",
@@ -34,11 +38,12 @@ ENGINE_LIBRARIES = {
 
 TABLES = {"contract", "errors", "settings"}  # of python_llm: what every package may know
 ARTIFACT = TABLES | {"records", "artifact", "gpus"}
+FILES = ARTIFACT | {"control_access"}  # which one writes and the other reads
 
 # package -> modules of python_llm it may import.
 MAY_KNOW = {
-    "build_engines": ARTIFACT,
-    "triton_launcher": ARTIFACT | {"machine"},  # it checks artifacts, and sizes pools, before anything starts
+    "build_engines": FILES,
+    "triton_launcher": FILES | {"machine"},  # it checks artifacts, and sizes pools, before anything starts
     "triton_llm_client": TABLES,
     "openai_gateway": TABLES,
     "triton_llm": set[str](),

@@ -38,6 +38,7 @@ class FakeRunner:
         self.steps = 0
         self.most_tokens = 0  # of one step
         self.most_sequences = 0
+        self.closed = False
         self._slots = np.full((block_count, block_size), _EMPTY, np.int64)
 
     def forward(self, batch: ForwardBatch) -> npt.NDArray[np.float32]:
@@ -54,6 +55,11 @@ class FakeRunner:
 
     def import_blocks(self, blocks: Sequence[int], content: Mapping[str, npt.NDArray[Any]]) -> None:
         self._slots[list(blocks)] = content["slots"]
+
+    def close(self) -> None:
+        """From now on any use is an error."""
+        self.closed = True
+        self._slots = np.empty((0, 0), np.int64)
 
     def _blocks(self, batch: ForwardBatch, index: int) -> list[int]:
         begin, end = batch.block_begins[index : index + 2]

@@ -78,6 +78,7 @@ class HandEngine:
         self.cancels: list[str] = []
         self.cancelled_sequences: list[int] = []
         self.closed = False
+        self.hashes: list[bytes] = []
         self.is_healthy = True
         self._running: dict[str, _Running] = {}
         self._lazy = lazy_cancel
@@ -137,6 +138,9 @@ class HandEngine:
         here = len(self.requests)
         running = min(here, self.limits.max_running)
         return EngineStats(running=running, waiting=here - running, steps=self.steps)
+
+    def prefix_hashes(self) -> list[bytes]:
+        return self.hashes
 
     def healthy(self) -> bool:
         return self.is_healthy

@@ -88,6 +88,9 @@ class EchoEngine:
             steps=self._steps,
         )
 
+    def prefix_hashes(self) -> tuple[bytes, ...]:
+        return ()
+
     def healthy(self) -> bool:
         return self._thread.is_alive()
 

@@ -14,6 +14,7 @@ import pytest
 from build_engines.errors import LiveFailure
 from build_engines.live_server import LiveServer
 from echo_artifact import make_echo_artifact
+from python_llm.control_access import FILE, ControlAccess
 from python_llm.errors import CallerMistake
 from python_llm.settings import ADMIN_KEY_HEADER, ADMIN_KEY_VARIABLE
 from triton_llm.cli import main
@@ -32,9 +33,13 @@ class ModelControl:
         self.broken: set[str] = set()  # do not load
         self.why = "no memory"
         self.leaking: set[str] = set()  # stay UNLOADING
+        self.secret = ""
+        self.retired: dict[str, object] = {}  # generator -> its order
         self.url = ""
 
-    def answer(self, path: str, key: str) -> tuple[int, object]:
+    def answer(self, path: str, key: str, body: bytes) -> tuple[int, object]:
+        if path.startswith("/v2/models/"):
+            return self._generate(path.removeprefix("/v2/models/").removesuffix("/generate"), json.loads(body))
         if self.key and key != self.key:
             return 403, {"error": "This API is restricted, expecting header 'triton-llm-admin-key'"}
         if path == "/v2/repository/index":
@@ -52,6 +57,17 @@ class ModelControl:
         self.states[model] = "READY"
         return 200, {}
 
+    def _generate(self, model: str, inputs: dict[str, str]) -> tuple[int, object]:
+        """A generator, to which control requests come."""
+        order = json.loads(inputs["control"])
+        self.calls.append(f"{order['operation']} {model}")
+        if self.states.get(model) != "READY":
+            return 400, {"error": f"Request for unknown model: '{model}' is not found"}
+        if order.pop("secret") != self.secret:
+            return 400, {"error": "[INVALID_ARG control_refused] control: wrong secret; only the launcher may send it."}
+        self.retired[model] = order
+        return 200, {"text_output": "{}"}
+
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
@@ -65,8 +81,8 @@ def triton(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelC
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            status, body = control.answer(self.path, self.headers.get(ADMIN_KEY_HEADER, ""))
+            data = self.rfile.read(int(self.headers["content-length"]))
+            status, body = control.answer(self.path, self.headers.get(ADMIN_KEY_HEADER, ""), data)
             text = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("content-length", str(len(text)))
@@ -187,6 +203,73 @@ def test_an_unload_that_hangs_is_named_and_its_folders_are_kept(
     triton.leaking, triton.states["m-generator"] = set(), "UNAVAILABLE"  # the requests came to their end
     assert repo("remove", "m", *where) == 0
     assert list(repository.iterdir()) == []
+
+
+@pytest.fixture
+def loaded(triton: ModelControl, repository: Path, artifact: Path, tmp_path: Path) -> tuple[object, ...]:
+    """Where ``m`` is ready and its launcher has a run folder: the options of commands."""
+    where = ("--repository", repository, "--url", triton.url)
+    assert repo("add", "m", "--artifact", artifact, *where) == 0
+    triton.calls.clear()
+    triton.secret = "s3cret"
+    ControlAccess(triton.url, triton.secret).write(tmp_path)
+    return (*where, "--run-dir", tmp_path)
+
+
+def test_the_engine_retires_before_its_model_is_unloaded(
+    triton: ModelControl, loaded: tuple[object, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert repo("remove", "m", *loaded, "--wait-seconds", "7", "--json") == 0
+    assert triton.calls == ["retire m-generator", *(f"unload {model}" for model in reversed(MODELS))]
+    assert triton.retired == {"m-generator": {"operation": "retire", "grace_seconds": 7.0, "wait": False}}
+    assert json.loads(capsys.readouterr().out)["retired"]
+
+
+def test_a_retired_engine_is_said_where_its_model_stays(
+    triton: ModelControl,
+    loaded: tuple[object, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("build_engines.repo_cli.CUT_SECONDS", 0.0)
+    triton.leaking = {"m-generator"}
+    assert repo("remove", "m", *loaded, "--wait-seconds", "0.1") == 1
+    said = capsys.readouterr().err
+    for part in ("m-generator is UNLOADING", "its memory is free", "Triton lost count", "restart the server"):
+        assert part in said
+    triton.retired.clear()
+    assert repo("remove", "m", *loaded, "--wait-seconds", "0") == 1
+    assert triton.retired == {}  # it cannot be reached any more, and was told
+
+
+@pytest.mark.parametrize(
+    ("address", "secret", "why"),
+    [
+        ("http://127.0.0.1:9", "s3cret", "it is that of http://127.0.0.1:9, not of http"),
+        ("", "last start's", "[INVALID_ARG control_refused]"),
+        ("", "", "no way to the server's engines is there (No such file or directory); name the run folder"),
+    ],
+)
+def test_where_it_cannot_be_told_it_is_unloaded_plainly_and_that_is_said(
+    triton: ModelControl,
+    loaded: tuple[object, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    address: str,
+    secret: str,
+    why: str,
+) -> None:
+    ControlAccess(address or triton.url, secret).write(tmp_path)
+    if not secret:
+        (tmp_path / FILE).unlink()
+    assert repo("remove", "m", *loaded) == 0
+    said = capsys.readouterr().out
+    assert "its engine was not retired: " in said
+    assert why in said
+    assert "s3cret" not in said
+    assert triton.retired == {}
+    assert [call for call in triton.calls if call.startswith("unload")] == [f"unload {m}" for m in reversed(MODELS)]
 
 
 def test_a_server_of_another_repository_is_told_apart(

@@ -17,6 +17,7 @@ from python_llm.control import Control
 from python_llm.engine import EngineStats
 from python_llm.errors import InvalidRequest, NotFound, ServeError, Unavailable
 from python_llm.generator import Generator
+from python_llm.prefix_hash import PREFIX_HASH
 from python_llm.settings import ServingConfig
 from python_llm.tokenizer import Tokenizer
 from server_under_test import wait_until
@@ -496,6 +497,33 @@ def test_retire_gives_running_requests_their_grace(tokenizer: Tokenizer) -> None
     bench.generator.close(grace_seconds=0.0)  # as finalize does, once more
 
 
+def test_retire_need_not_be_waited_for(tokenizer: Tokenizer) -> None:
+    """An unloading server cannot be asked any more: it is told before, and goes on with what runs."""
+    bench = Bench(tokenizer, HandEngine())
+    running, told = bench.start("x"), ControlReply()
+    text = json.dumps({"operation": "retire", "secret": "s3cret", "grace_seconds": 600, "wait": False})
+    Control(bench.generator, "s3cret").handle(text, told)
+    assert (answer(told)["draining"], answer(told)["running"], told.finals) == (True, 1, 1)
+    refused = bench.submit("y").wait().error
+    assert refused is not None
+    assert refused.reason == "draining"
+    bench.finish()
+    assert running.wait().reason == "length"
+    assert bench.generator.wait_closed(60)
+    assert told.finals == 1
+
+
+def test_prefixes_are_told_newest_first_and_bounded(bench: Bench) -> None:
+    control, told, empty = Control(bench.generator, "s3cret"), ControlReply(), ControlReply()
+    control.handle(control_text("prefixes"), empty)
+    assert answer(empty) == {"hash": "", "block_size": 0, "count": 0, "hashes": []}
+    bench.engine.hashes = [bytes([n]) * 16 for n in range(3)]
+    control.handle(json.dumps({"operation": "prefixes", "secret": "s3cret", "limit": 2}), told)
+    assert answer(told)["count"] == 3
+    assert answer(told)["hashes"] == ["00" * 16, "01" * 16]
+    assert answer(told)["hash"] == PREFIX_HASH
+
+
 def test_retire_ends_the_engine(tokenizer: Tokenizer) -> None:
     bench = Bench(tokenizer, HandEngine())
     running, retired = bench.start("x"), ControlReply()
@@ -513,6 +541,10 @@ def test_retire_ends_the_engine(tokenizer: Tokenizer) -> None:
         ("s3cret", json.dumps({"operation": "drain"}), "control_refused"),
         ("s3cret", '{"operation": "retire", "secret": "s3cret", "grace_seconds": -1}', "grace_out_of_range"),
         ("s3cret", '{"operation": "retire", "secret": "s3cret", "grace_seconds": true}', "grace_out_of_range"),
+        ("s3cret", '{"operation": "retire", "secret": "s3cret", "wait": 0}', "wait_not_boolean"),
+        ("s3cret", '{"operation": "prefixes", "secret": "s3cret", "limit": 0}', "limit_out_of_range"),
+        ("s3cret", '{"operation": "prefixes", "secret": "s3cret", "limit": 65537}', "limit_out_of_range"),
+        ("s3cret", '{"operation": "prefixes", "secret": "s3cret", "limit": true}', "limit_out_of_range"),
         ("s3cret", '{"operation": "drain", "secret": "\\ud800"}', "control_refused"),
         ("", control_text("status", ""), "control_refused"),  # no secret: nobody may
         ("s3cret", "drain", "control_not_json"),

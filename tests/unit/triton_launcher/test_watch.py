@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from python_llm.control_access import ControlAccess
 from triton_launcher.control import Control
 from triton_launcher.launch import Running
 from triton_launcher.options import ServeOptions
@@ -20,6 +21,7 @@ from triton_launcher.watch import Watch
 
 READY = ModelState("READY")
 UNLOADED = ModelState("UNAVAILABLE", "unloaded")
+NOWHERE = ControlAccess("http://127.0.0.1:1", "")
 OPTIONS = replace(ServeOptions(), status_seconds=1e-9)  # every look asks Triton
 
 
@@ -54,7 +56,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def watch(triton: Triton, *wanted: str) -> Watch:
-    running = Running(cast(TritonServer, triton), cast(TritonApi, triton), Control("127.0.0.1:1", ""))
+    running = Running(cast(TritonServer, triton), cast(TritonApi, triton), Control("127.0.0.1:1", ""), NOWHERE)
     return Watch(running, OPTIONS, set(wanted))
 
 

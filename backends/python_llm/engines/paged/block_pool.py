@@ -80,3 +80,7 @@ class BlockPool:
 
     def find(self, digest: bytes) -> int | None:
         return self._block_of.get(digest)
+
+    def known(self) -> list[bytes]:
+        """Hashes of the blocks that can be found, those remembered last first. Any thread may ask."""
+        return list(self._block_of)[::-1]  # one step under the GIL: the engine's thread changes it meanwhile

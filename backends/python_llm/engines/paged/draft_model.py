@@ -47,6 +47,9 @@ class DraftModel:
         if shadow is not None:
             self._pool.release(reversed(shadow.blocks))
 
+    def close(self) -> None:
+        self._runner.close()
+
     def _follow(self, sequence: Sequence) -> None:
         """Let the shadow have the sequence's tokens; where a guess was wrong it goes on from there."""
         shadow = self._shadows.get(sequence)

@@ -124,6 +124,9 @@ class PagedEngine:
             **self._store.figures(),
         )
 
+    def prefix_hashes(self) -> list[bytes]:
+        return [] if self._closed else self._pool.known()
+
     def healthy(self) -> bool:
         return self._thread.is_alive()
 
@@ -142,6 +145,8 @@ class PagedEngine:
         self._thread.join()
         self._store.close()
         self._guides.close()
+        self._scheduler.speculation.close()
+        self._runner.close()
 
     def _never_fits(self, request: GenerateRequest) -> InvalidRequest | None:
         """What would wait for places or blocks for ever."""

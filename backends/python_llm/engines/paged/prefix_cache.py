@@ -1,19 +1,17 @@
 """Finds the blocks of a prompt's beginning that an earlier sequence computed.
 
-A block's hash covers its tokens and the hash of the block before it, so equal hashes mean equal prefixes. A request's
-``cache_salt`` stands before its first block: without the salt, nobody finds these blocks.
+A block's hash covers its tokens and the hash of the block before it (``prefix_hash``), so equal hashes mean equal
+prefixes. A request's ``cache_salt`` stands before its first block: without the salt, nobody finds these blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
-
-import numpy as np
 
 from python_llm.engines.paged.block_pool import BlockPool
 from python_llm.engines.paged.no_store import NoStore
 from python_llm.engines.paged.sequence import Sequence
+from python_llm.prefix_hash import block_hash, first_parent
 
 __all__ = ["PrefixCache"]
 
@@ -98,7 +96,6 @@ class PrefixCache:
         hashes, size = sequence.hashes, self._block_size
         while len(hashes) <= index:
             begin = len(hashes) * size
-            content = np.array(sequence.tokens[begin : begin + size], np.int32).tobytes()
-            parent = hashes[-1] if hashes else sequence.request.cache_salt.encode()
-            hashes.append(blake2b(parent + content, digest_size=16).digest())
+            parent = hashes[-1] if hashes else first_parent(sequence.request.cache_salt)
+            hashes.append(block_hash(parent, sequence.tokens[begin : begin + size]))
         return hashes[index]

@@ -24,6 +24,9 @@ class PromptLookup:
     def forget(self, sequence: Sequence) -> None:
         self._indices.pop(sequence, None)
 
+    def close(self) -> None:
+        self._indices.clear()
+
     def _index(self, sequence: Sequence) -> _Index:
         if sequence not in self._indices:
             self._indices[sequence] = _Index()

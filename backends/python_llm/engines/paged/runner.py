@@ -57,6 +57,9 @@ class ModelRunner(Protocol):
     def import_blocks(self, blocks: Sequence[int], content: Mapping[str, npt.NDArray[Any]]) -> None:
         """Copy exported content into these blocks."""
 
+    def close(self) -> None:
+        """Give back the model's and the blocks' memory; nothing is run, exported or imported any more."""
+
 
 def build_batch(plan: list[Slice]) -> ForwardBatch:
     """Lay the slices side by side."""

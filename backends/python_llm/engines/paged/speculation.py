@@ -33,6 +33,9 @@ class Proposer(Protocol):
     def forget(self, sequence: Sequence) -> None:
         """The sequence ended."""
 
+    def close(self) -> None:
+        """Give back memory; nothing is proposed any more."""
+
 
 class StepCost:
     """Seconds of a step as a + b T, by least squares over recent steps (exponential forgetting)."""
@@ -102,6 +105,10 @@ class Speculation:
     def forget(self, sequence: Sequence) -> None:
         if self._proposer is not None:
             self._proposer.forget(sequence)
+
+    def close(self) -> None:
+        if self._proposer is not None:
+            self._proposer.close()
 
     def _paying(self, sequence: Sequence, price: float) -> int:
         rate = min(sequence.acceptance, 0.999)

@@ -71,6 +71,10 @@ class TensorRtEngine:
         steps = self._steps + self._statistics.iterations
         return EngineStats(running, unfinished - running, steps, **self._statistics.figures())
 
+    def prefix_hashes(self) -> tuple[bytes, ...]:
+        """The library hashes its blocks in a way of its own."""
+        return ()
+
     def healthy(self) -> bool:
         return self._thread.is_alive() and self._death is None and self._library.is_alive(self._llm)
 

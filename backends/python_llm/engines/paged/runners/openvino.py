@@ -43,7 +43,7 @@ class OpenVinoRunner:
         told = properties(serving, quantised)
         self.identity = identity(core, told)
         compiled = core.compile_model(model, "CPU", told)
-        self._request = compiled.create_infer_request()
+        self._request: Any = compiled.create_infer_request()
         self._names = {name for port in compiled.inputs for name in port.get_names()}
         caches = [port for port in compiled.inputs if "_cache." in port.get_any_name()]
         value_shape = next(p for p in caches if p.get_any_name().startswith("value_cache")).get_partial_shape()
@@ -80,6 +80,10 @@ class OpenVinoRunner:
     def import_blocks(self, blocks: Sequence[int], content: Mapping[str, npt.NDArray[Any]]) -> None:
         for name, cache in self._caches.items():
             cache[list(blocks)] = content[name]
+
+    def close(self) -> None:
+        self._caches.clear()
+        self._request = None  # and with it the compiled model, and its hold on the blocks
 
     def _allocate(self, port: Any) -> npt.NDArray[Any]:
         shape = [self.block_count, *(dim.get_length() for dim in list(port.get_partial_shape())[1:])]

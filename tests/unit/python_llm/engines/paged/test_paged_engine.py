@@ -106,6 +106,9 @@ class Guesser:
     def forget(self, sequence: Running) -> None:
         """Nothing is kept."""
 
+    def close(self) -> None:
+        """Nothing is kept."""
+
     def _guess(self, tokens: list[int], count: int) -> list[int]:
         begin = len(tokens)
         for _ in range(count):

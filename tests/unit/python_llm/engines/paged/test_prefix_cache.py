@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +11,7 @@ from python_llm.engine import Event, GenerateRequest
 from python_llm.engines.paged.block_pool import BlockPool
 from python_llm.engines.paged.prefix_cache import PrefixCache
 from python_llm.engines.paged.sequence import Sequence
+from python_llm.prefix_hash import prefix_hashes
 
 SIZE = 4
 _arrivals = iter(range(1 << 30))
@@ -49,6 +52,21 @@ def test_hits_are_the_common_whole_blocks(first: list[int], second: list[int]) -
     found = cache.match(other)
     assert len(found) == min(common // SIZE, (len(second) - 1) // SIZE)
     assert found == one.blocks[: len(found)]
+
+
+@given(tokens=_tokens, salt=st.sampled_from(["", "mine", "für mich"]))
+def test_a_router_names_the_blocks_as_the_cache_does(tokens: list[int], salt: str) -> None:
+    """As docs/tensors.md tells it, step by step, and as `prefix_hashes` does."""
+    told, parent = [], salt.encode("utf-8")
+    for begin in range(0, len(tokens) // SIZE * SIZE, SIZE):
+        ids = b"".join(token.to_bytes(4, "little", signed=True) for token in tokens[begin : begin + SIZE])
+        parent = blake2b(parent + ids, digest_size=16).digest()
+        told.append(parent)
+    assert prefix_hashes(tokens, SIZE, salt) == told
+    pool = BlockPool(64)
+    sequence = Sequence(GenerateRequest("x", tuple(tokens), 100, cache_salt=salt), nobody, next(_arrivals))
+    compute(pool, PrefixCache(pool, SIZE), sequence)
+    assert pool.known() == told[::-1]
 
 
 @given(first=_tokens, upto=st.integers(1, 20))
