@@ -92,6 +92,10 @@ class InferenceRequest:
     custom_parameters: Mapping[str, Any] = field(default_factory=dict)
     timeout_us: int = 0
     sender: ResponseSender = field(default_factory=ResponseSender)
+    wanted: Sequence[str] = ()
+
+    def requested_output_names(self) -> list[str]:
+        return list(self.wanted)
 
     def inputs(self) -> list[Tensor]:
         return [Tensor(name, array) for name, array in self.tensors.items()]

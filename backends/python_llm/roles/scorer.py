@@ -52,18 +52,15 @@ class ScorerRole:
         self._room.begin()
         read = [self._read(request) for request in requests]
         jobs = {number: job for number, job in enumerate(read) if isinstance(job, Job)}
-        answers: Mapping[int, Answer] = {}
-        broken: ServeError | None = None
         try:
             answers = self._run(jobs)
         except Exception as error:
             pb_utils.Logger.log_error(f"a batch of {len(jobs)} requests: {error!r}")
-            broken = EngineFailure("engine_failed", f"forward pass of {len(jobs)} requests: {error}.")
+            failure = EngineFailure("engine_failed", f"forward pass of {len(jobs)} requests: {error}.")
+            return [error_response(failure if isinstance(found, Job) else found) for found in read]
         return [
-            error_response(error)
-            if isinstance(error := read[number] if number not in jobs else broken, ServeError)
-            else _response(answers[number])
-            for number in range(len(requests))
+            _response(answers[number]) if isinstance(found, Job) else error_response(found)
+            for number, found in enumerate(read)
         ]
 
     def finalize(self) -> None:

@@ -75,7 +75,7 @@ def torch_runner(module: Any) -> tuple[str, Any]:
     from polygraphy.backend.base import BaseRunner
     from polygraphy.common import TensorMetadata
 
-    class TorchRunner(BaseRunner):
+    class TorchRunner(BaseRunner):  # type: ignore[misc]
         def get_input_metadata_impl(self) -> Any:
             metadata = TensorMetadata()
             for name in INPUTS:

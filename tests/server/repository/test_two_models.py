@@ -9,15 +9,14 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from build_engines.build import build
+from build_engines.model_config import ROLES_OF_A_MODEL
 from build_engines.spec import EngineSpec
 from open_streams import OpenStreams, grpc_stream
 from python_llm.errors import NotFound
-from python_llm.settings import Role
 from server_under_test import ServerUnderTest, running_server
 from tiny_checkpoint import make_tiny_checkpoint
 from triton_llm.cli import main
@@ -25,7 +24,7 @@ from triton_llm_client import AsyncClient, Client, GenerateParams
 
 ARCHITECTURES = {"a": "llama", "b": "qwen2"}
 KNOBS = ("kv_cache_precision=f32", "inference_precision=f32", "kv_cache_bytes=67108864", "threads=1")
-MODELS_OF_A, MODELS_OF_B = ({x, *(f"{x}-{role}" for role in get_args(Role))} for x in "ab")
+MODELS_OF_A, MODELS_OF_B = ({x, *(f"{x}-{role}" for role in ROLES_OF_A_MODEL)} for x in "ab")
 PROMPT = "The tide went out"
 LONG = GenerateParams(max_tokens=1800, ignore_eos=True)
 SHORT = GenerateParams(max_tokens=24, ignore_eos=True)

@@ -8,7 +8,7 @@ import pytest
 
 from build_engines import repository as entries
 from build_engines.errors import SpecError, StorageError
-from build_engines.model_config import render_role
+from build_engines.model_config import ROLES_OF_A_MODEL, render_role
 from build_engines.repository import list_entries, remove_entry
 from python_llm.contract import DTYPES, ROLES
 from python_llm.settings import ModelEntry, Role, ServingConfig
@@ -65,7 +65,7 @@ def test_the_committed_entries_of_the_default_model_are_what_would_be_written(re
             assert (folder / file).read_bytes() == golden.read_bytes(), "write it again: triton-llm repo add smollm2"
 
 
-@pytest.mark.parametrize("role", get_args(Role))
+@pytest.mark.parametrize("role", ROLES_OF_A_MODEL)
 def test_every_tensor_of_the_contract_is_in_the_text(role: Role) -> None:
     contract = ROLES[role]
     rows = re.findall(
@@ -128,7 +128,7 @@ def test_a_model_that_is_not_ours_is_left_alone(tmp_path: Path, repository: Path
         remove_entry("llama", repository)
 
 
-@pytest.mark.parametrize("role", get_args(Role))
+@pytest.mark.parametrize("role", ROLES_OF_A_MODEL)
 def test_a_name_that_is_a_part_of_another_model_is_refused(tmp_path: Path, repository: Path, role: Role) -> None:
     add_entry("llama", tmp_path / "a", repository)
     with pytest.raises(SpecError, match=f"it ends in '-{role}', as a part of the served model 'llama' would"):
