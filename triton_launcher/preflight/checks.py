@@ -152,6 +152,23 @@ def _features(manifest: Manifest, facts: RuntimeFacts, wishes: Wishes) -> Iterat
         yield f"guided_decoding_backend '{backend}': {backend} is not installed here; install it, or name the other."
 
 
+# decoding_type of an engine -> how the engine is built
+_SPECULATIVE: Mapping[str, str] = {"Lookahead": "lookahead_decoding", "Medusa": "medusa", "Eagle": "eagle"}
+
+
+def _speculation(manifest: Manifest, facts: RuntimeFacts, wishes: Wishes) -> Iterator[str]:
+    asked, built = wishes.speculative, manifest.features.get("speculative")
+    if manifest.kind != ENGINE or not asked or built is None:
+        return
+    if asked not in _SPECULATIVE:
+        yield f"speculative_config '{asked}': an engine has {', '.join(_SPECULATIVE)}; say one, or serve a checkpoint."
+    elif _SPECULATIVE[asked] != built:
+        yield (
+            f"speculative_config '{asked}': the engine was built with speculative '{built}'; leave it out, or build "
+            f"with --speculative {_SPECULATIVE[asked]}."
+        )
+
+
 def _lora(manifest: Manifest, facts: RuntimeFacts, wishes: Wishes) -> Iterator[str]:
     if not (wishes.lora_folders or wishes.max_lora_rank):
         return
@@ -196,6 +213,7 @@ _CHECKS: tuple[Callable[[Manifest, RuntimeFacts, Wishes], Iterator[str]], ...] =
     _tokenizer,
     _limits,
     _features,
+    _speculation,
     _lora,
     _memory,
 )

@@ -26,6 +26,7 @@ class Wishes:
     output_log_probs: bool = False
     prompt_log_probs: bool = False
     guided_backend: str = ""
+    speculative: str = ""  # the library's decoding_type
     max_beam_width: int = 1
     lora_folders: tuple[str, ...] = ()
     max_lora_rank: int = 0
@@ -45,6 +46,7 @@ class Wishes:
             chunked_context=bool(options.get("enable_chunked_prefill", False)),
             output_log_probs=bool(options.get("gather_generation_logits", False)),
             guided_backend=str(options.get("guided_decoding_backend") or ""),
+            speculative=str((options.get("speculative_config") or {}).get("decoding_type") or ""),
             max_beam_width=int(options.get("max_beam_width") or 1),
             lora_folders=tuple(map(str, lora.get("lora_dir") or ())),
             max_lora_rank=int(lora.get("max_lora_rank") or 0),

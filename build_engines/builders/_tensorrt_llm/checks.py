@@ -167,7 +167,14 @@ def _speculative(target: Target) -> Iterator[Check]:
             "speculative",
             FAILED,
             f"{mode}: its heads are converted with the model by a script of the library's examples, which is not run "
-            "here; choose draft_tokens_external or lookahead_decoding, or serve a checkpoint with Eagle at run time",
+            "here; choose lookahead_decoding, or serve a checkpoint with Eagle at run time",
+        )
+    elif mode == "draft_tokens_external":
+        yield Check(
+            "speculative",
+            FAILED,
+            f"{mode}: the LLM API, which serves engines here, gives them no draft tokens; choose lookahead_decoding, "
+            "or serve a checkpoint with speculation draft_model",
         )
     elif mode != "none":
         yield Check("speculative", OK, f"{mode}, {target.spec.max_draft_len} draft tokens")

@@ -43,6 +43,12 @@ def _failed(target: Target) -> str:
         ("llama-3.1-8b", {"tp": 4, "gpus_per_node": 2}, ["must not cross nodes"]),
         ("llama-3.1-8b", {"plugins": ("gem_plugin=auto",)}, ["gem_plugin", "did you mean 'gemm_plugin'"]),
         ("llama-3.1-8b", {"speculative": "medusa", "max_draft_len": 5}, ["medusa", "lookahead_decoding"]),
+        ("llama-3.1-8b", {"speculative": "eagle", "max_draft_len": 5}, ["eagle", "serve a checkpoint with Eagle"]),
+        (
+            "llama-3.1-8b",
+            {"speculative": "draft_tokens_external", "max_draft_len": 5},
+            ["no draft tokens", "checkpoint with speculation draft_model"],
+        ),
     ],
 )
 def test_one_mistake_is_one_clear_line(target: Make, fixture: str, knobs: dict[str, Any], parts: list[str]) -> None:

@@ -144,6 +144,16 @@ def test_a_guide_needs_its_library() -> None:
     assert "xgrammar is not installed here" in _found(_manifest(), facts, guided_backend="xgrammar")[0]
 
 
+def test_an_engine_speculates_as_it_was_built() -> None:
+    manifest = _manifest(features={**BUILT, "speculative": "lookahead_decoding"})
+    assert _found(manifest, speculative="Lookahead") == []
+    assert "built with speculative 'lookahead_decoding'; leave it out" in _found(manifest, speculative="Eagle")[0]
+    assert "an engine has Lookahead, Medusa, Eagle" in _found(manifest, speculative="NGram")[0]
+    plain = _manifest(features={**BUILT, "speculative": "none"})
+    assert "build with --speculative lookahead_decoding" in _found(plain, speculative="Lookahead")[0]
+    assert _found(_manifest(CHECKPOINT), speculative="NGram") == []
+
+
 def test_a_checkpoint_is_bound_by_its_gpu_and_not_by_a_version() -> None:
     newer = replace(HERE, versions={"tensorrt_llm": "1.3.0"})
     assert _found(_manifest(CHECKPOINT), newer) == []
@@ -170,11 +180,12 @@ def test_wishes_come_from_the_entry() -> None:
         "gather_generation_logits": True,
         "guided_decoding_backend": "xgrammar",
         "lora_config": {"lora_dir": ["a"], "max_lora_rank": 8},
+        "speculative_config": {"decoding_type": "Lookahead"},
         "kv_cache_config": {"max_gpu_total_bytes": 5, "enable_block_reuse": False},
     }
     wishes = Wishes.of(ServingConfig(max_running=100, max_sequence_len=7, engine_options=options))
     assert (wishes.max_running, wishes.max_sequence_len, wishes.max_num_tokens) == (100, 7, 0)
     assert (wishes.chunked_context, wishes.output_log_probs, wishes.kv_reuse) == (True, True, False)
     assert (wishes.guided_backend, wishes.lora_folders, wishes.max_lora_rank) == ("xgrammar", ("a",), 8)
-    assert wishes.kv_cache_bytes == 5
+    assert (wishes.kv_cache_bytes, wishes.speculative) == (5, "Lookahead")
     assert Wishes.of(ServingConfig()).max_running == 0

@@ -137,6 +137,27 @@ def test_arguments_of_a_checkpoint(version: str, artifacts: dict[str, Artifact])
     assert made["speculative_config"].max_draft_len > 0
 
 
+_MODES = {
+    ENGINE: {"Lookahead": "Lookahead", "Medusa": "Medusa", "Eagle": "Eagle"},
+    CHECKPOINT: {"Eagle": "Eagle", "MTP": "MTP", "NGram": "NGram", "Draft_Target": "DraftTarget", "AUTO": "Auto"},
+}
+
+
+@pytest.mark.parametrize("kind", _MODES)
+@pytest.mark.parametrize("mode", sorted({mode for modes in _MODES.values() for mode in modes}))
+def test_each_way_to_speculate_is_its_kinds_or_refused_by_name(
+    version: str, artifacts: dict[str, Artifact], kind: str, mode: str
+) -> None:
+    sizes = {"max_window_size": 4, "max_ngram_size": 3, "max_verification_set_size": 4} if mode == "Lookahead" else {}
+    given = {"speculative_config": {"decoding_type": mode, **sizes}}
+    if mode in _MODES[kind]:
+        made = arguments(artifacts[kind], engine_options=given)["speculative_config"]
+        assert type(made).__name__ == f"{_MODES[kind][mode]}DecodingConfig"
+    else:
+        with pytest.raises(CallerMistake, match=f"'{mode}'; here it must be one of"):
+            arguments(artifacts[kind], engine_options=given)
+
+
 def test_a_draft_model_is_an_artifact_and_goes_by_each_versions_name(
     version: str, artifacts: dict[str, Artifact], tmp_path: Path, checkpoint: Path
 ) -> None:
