@@ -1,7 +1,7 @@
-"""One real Triton with three engines behind the same five tensors: ``echo``, ``paged`` and ``tensorrt``.
+"""One real Triton with three engines behind the same tensors, each as ensemble, generator and unary.
 
-``paged`` computes a tiny checkpoint; ``tensorrt`` is the TensorRT-LLM engine over the fake library, which the
-server finds as it would find the real one: by its name, with a version in its metadata.
+``echo`` repeats the prompt, ``paged`` computes a tiny checkpoint; ``tensorrt`` is the TensorRT-LLM engine over the fake
+library, which the server finds as it would find the real one: by its name, with a version in its metadata.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ def server(
         max_running=PLACES, delivery_share=1.0, engine_options={"guided_decoding_backend": "xgrammar"}
     )
     add_entry("tensorrt", artifact, repository, guided)
-    models = [f"{engine}-generator" for engine in ENGINES]
     with ExitStack() as running:
         with machine(folder / "machine", gpus=1):
-            server = running.enter_context(running_server(repository, models=models, run_dir=folder / "run"))
+            server = running.enter_context(running_server(repository, models=ENGINES, run_dir=folder / "run"))
         yield server

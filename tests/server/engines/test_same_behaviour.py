@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from generator_status import generator_status
+from open_streams import grpc_stream
 from prometheus_text import scrape
 from python_llm.errors import InvalidRequest, NotFound, ServeError, Unsupported
 from server_under_test import ServerUnderTest
@@ -76,6 +77,38 @@ def test_deltas_add_up_to_the_whole_and_end_once(url: str, engine: str) -> None:
         assert expected.output_tokens == 32
         assert expected.input_tokens
         assert expected.input_tokens == chunks[-1].input_tokens
+
+
+def test_the_ensemble_and_the_unary_model_say_what_the_generator_says(
+    server: ServerUnderTest, client: Client, engine: str
+) -> None:
+    expected = client.generate(PROMPT, GenerateParams(max_tokens=24)).text
+    assert "".join(grpc_stream(server, engine, PROMPT, 24)) == expected
+    body = {"text_input": PROMPT, "max_tokens": 24}
+    for model in (engine, f"{engine}-unary"):
+        answer = httpx.post(f"{server.http_url}/v2/models/{model}/generate", json=body, timeout=120)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["text_output"] == expected
+        refused = httpx.post(
+            f"{server.http_url}/v2/models/{model}/generate", json={**body, "temperature": -1.0}, timeout=120
+        )
+        assert refused.status_code == 400
+        assert "[INVALID_ARG temperature_out_of_range] " in refused.json()["error"]
+
+
+def test_adapters_are_refused_where_there_are_none(client: Client) -> None:
+    with pytest.raises(Unsupported, match="lora_name 'french': no adapter is loaded"):
+        client.generate(PROMPT, length(4, lora_name="french"))
+
+
+def test_words_of_several_tokens_are_taken_or_refused_by_name(client: Client, engine: str) -> None:
+    """What they ban is shown in tokens by the engines' own tests: other tokens may spell the same text."""
+    asked = length(8, bad_words=["the small harbour at six"])
+    if engine == "echo":
+        with pytest.raises(Unsupported, match="bad_words"):
+            client.generate(PROMPT, asked)
+    else:
+        assert len(client.generate(PROMPT, asked).output_ids) == 8
 
 
 def test_token_ids_in_give_what_their_text_gives(client: Client, checkpoint: Any) -> None:
