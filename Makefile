@@ -30,7 +30,7 @@ BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --role $(ROLE) --eng
 	$(if $(MAX_BATCH_SIZE),--max-batch-size $(MAX_BATCH_SIZE)) $(if $(MAX_INPUT_LEN),--max-input-len $(MAX_INPUT_LEN)) \
 	$(if $(MAX_SEQ_LEN),--max-seq-len $(MAX_SEQ_LEN)) $(if $(MAX_NUM_TOKENS),--max-num-tokens $(MAX_NUM_TOKENS))
 
-.PHONY: help setup serve test test-unit test-server test-gpu chart lint format build-engine repository chat generate bench perf-analyzer soak docs clean
+.PHONY: help setup serve test test-unit test-server test-gpu chart lint format build-engine repository chat generate bench perf-analyzer soak perplexity docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -108,6 +108,9 @@ lint: setup ## ruff and mypy
 format: setup ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+perplexity: setup ## the default model's perplexity, engine by engine, into docs/quality.md; builds what is missing
+	$(BIN)/python -m build_engines.perplexity --page docs/quality.md
 
 docs: setup ## write the pages that are made from code
 	$(BIN)/python docs/generate.py

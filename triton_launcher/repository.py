@@ -11,6 +11,7 @@ from python_llm.settings import ModelEntry
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.nodes import missing_nodes
 from triton_launcher.preflight.checks import KINDS, problems
+from triton_launcher.preflight.plan_checks import PLAN, plan_problems
 from triton_launcher.preflight.probe import probe
 from triton_launcher.preflight.wishes import Wishes
 
@@ -66,7 +67,7 @@ def check_entries(entries: Sequence[Entry]) -> None:
     opened = {path: Artifact.open(path) for entry in entries if (path := entry.artifact_path()) is not None}
     found = []
     for artifact in opened.values():
-        if artifact.kind not in KINDS:
+        if artifact.kind not in (*KINDS, PLAN):
             artifact.check_runtime()
     for entry in entries:
         found += _preflight(entry, opened)
@@ -77,8 +78,10 @@ def check_entries(entries: Sequence[Entry]) -> None:
 def _preflight(entry: Entry, opened: Mapping[Path, Artifact]) -> list[str]:
     """Problems of the entry that runs an engine: the generator's."""
     path = entry.artifact_path()
-    if entry.model_json is None or path is None or opened[path].kind not in KINDS:
+    if entry.model_json is None or path is None or opened[path].kind not in (*KINDS, PLAN):
         return []
+    if opened[path].kind == PLAN:
+        return [f"{entry.name}: {problem}" for problem in plan_problems(opened[path].manifest, probe(path))]
     record = ModelEntry.read(entry.model_json)
     if record.role != "generator":
         return []

@@ -33,6 +33,7 @@ VERBS = {
     "batch": Verb("triton_llm_client.batch_cli", "answer a file of requests, in order and resumably"),
     "bench": Verb("triton_llm_client.bench.cli", "measure the engine, its peer and the server side by side"),
 }
+    "score": Verb("triton_llm_client.score_cli", "score a file of texts: log-likelihoods and perplexity, resumably"),
 
 
 def main(argv: Sequence[str] | None = None) -> int:

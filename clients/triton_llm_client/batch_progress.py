@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Protocol, TextIO
 
-from triton_llm_client.batch import Outcome
+from python_llm.errors import ServeError
 
 __all__ = ["Progress", "Tally"]
 
 _EVERY_SECONDS = 0.1
 _WIDTH = 24
 _MOST_ERRORS_SAID = 10
+
+
+class Numbered(Protocol):
+    @property
+    def number(self) -> int: ...
+
+
+class Outcome(Protocol):
+    """What came of a line: ``error`` where it ended in one."""
+
+    @property
+    def line(self) -> Numbered: ...
+
+    @property
+    def error(self) -> ServeError | None: ...
+
+    @property
+    def output_tokens(self) -> int: ...
 
 
 @dataclass

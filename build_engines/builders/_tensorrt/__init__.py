@@ -1,0 +1,1 @@
+"""The rooms of the TensorRT builder: shapes (profiles) → simplify (the graph) → plan (on a GPU), and the dry run."""
