@@ -28,12 +28,15 @@ VERBS = {
     "repo": Verb("build_engines.repo_cli", "add, list and remove entries of the Triton model repository"),
     "serve": Verb("triton_launcher.cli", "start, supervise and drain a Triton server"),
     "gateway": Verb("openai_gateway.cli", "serve OpenAI's API and the chat page in front of one Triton or several"),
+    "container": Verb("triton_launcher.container_cli", "what a container runs: build what is missing, then serve"),
+    "drain": Verb("triton_launcher.leave_cli", "tell a server that it will be stopped, and wait until nobody is left"),
+    "gateway-key": Verb("openai_gateway.protection.key_cli", "make an API key for the gateway; it is shown once"),
     "generate": Verb("triton_llm_client.generate_cli", "generate text from one prompt"),
     "chat": Verb("triton_llm_client.chat_cli", "talk with a served model"),
     "batch": Verb("triton_llm_client.batch_cli", "answer a file of requests, in order and resumably"),
+    "score": Verb("triton_llm_client.score_cli", "score a file of texts: log-likelihoods and perplexity, resumably"),
     "bench": Verb("triton_llm_client.bench.cli", "measure the engine, its peer and the server side by side"),
 }
-    "score": Verb("triton_llm_client.score_cli", "score a file of texts: log-likelihoods and perplexity, resumably"),
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -68,11 +68,54 @@ def test_head_says_as_much_without_a_body(server: HealthServer) -> None:
 
 
 def test_unknown_paths_name_the_known_ones(server: HealthServer) -> None:
-    status, body = get(server, "/metrics")
+    status, body = get(server, "/nothing")
     assert status == 404
-    assert "/live and /ready" in body["error"]
+    assert "/live, /ready and /metrics" in body["error"]
 
 
 def test_a_taken_port_is_refused(server: HealthServer, health: Health) -> None:
     with pytest.raises(LaunchRefused, match="HEALTH_PORT"):
         HealthServer("127.0.0.1", server.port, health)
+
+
+def post(server: HealthServer, path: str) -> int:
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_a_server_that_will_be_stopped_is_not_ready_whatever_the_supervisor_finds(
+    server: HealthServer, health: Health
+) -> None:
+    health.update(phase="ready", reasons=())
+    assert get(server, "/ready")[0] == 200
+    assert post(server, "/leave") == 200
+    health.update(phase="ready", reasons=())
+    status, body = get(server, "/ready")
+    assert (status, body["phase"]) == (503, "draining")
+    assert "stopped" in body["reasons"][0]
+    assert get(server, "/live")[0] == 200
+    health.update(phase="restarting", reasons=("gone",))
+    assert get(server, "/ready")[1]["phase"] == "restarting"
+
+
+@pytest.mark.parametrize("path", ["/", "/ready", "/leave/now"])
+def test_nothing_else_is_posted(server: HealthServer, health: Health, path: str) -> None:
+    health.update(phase="ready", reasons=())
+    assert post(server, path) == 404
+    assert get(server, "/ready")[0] == 200
+
+
+def test_the_metrics_tell_phase_readiness_and_restarts(server: HealthServer, health: Health) -> None:
+    health.update(phase="ready", reasons=(), restarts=3)
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        found = {line.split()[0]: line.split()[1] for line in answer.read().decode().splitlines() if line[0] != "#"}
+    assert found["triton_llm_launcher_ready"] == "1"
+    assert found["triton_llm_launcher_restarts_total"] == "3"
+    assert found['triton_llm_launcher_phase{phase="ready"}'] == "1"
+    assert sum(int(value) for name, value in found.items() if "phase" in name) == 1
