@@ -11,15 +11,20 @@ __all__ = ["ANONYMOUS", "Caller", "caller_of"]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """``tenant`` and ``priority`` go to the generator. ``models_allowed``: names; None: every model."""
+    """``tenant`` and ``priority`` go to the generator. ``models_allowed``: names, for all versions; None: every model.
+
+    ``scopes``: what the caller may do, of ``api``, ``metrics`` and ``admin``.
+    """
 
     key_id: str = ""
     tenant: str = ""
     priority: int = 0
     models_allowed: frozenset[str] | None = None
+    scopes: frozenset[str] = frozenset({"api"})
 
     def may_use(self, model: str) -> bool:
-        return self.models_allowed is None or model in self.models_allowed
+        allowed = self.models_allowed
+        return allowed is None or model in allowed or model.partition(":")[0] in allowed
 
 
 ANONYMOUS = Caller()

@@ -7,6 +7,7 @@ import os
 from dataclasses import fields
 
 from openai_gateway.api_settings import ApiSettings
+from openai_gateway.protection.options import add_protection, read_protection
 from openai_gateway.settings import DEFAULT_PORT, DEFAULT_UPSTREAM, GatewaySettings
 from openai_gateway.upstreams.address import parse_address
 from openai_gateway.upstreams.settings import UpstreamSettings
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_numbers(parser, UpstreamSettings(), _OF_THE_SERVERS)
     _add_numbers(parser, ApiSettings(), _OF_THE_API)
+    add_protection(parser)
     parser.add_argument("--parent", type=int, default=0, help=argparse.SUPPRESS)  # the launcher that started it
 
 
@@ -86,6 +88,7 @@ def read_settings(args: argparse.Namespace) -> GatewaySettings:
         api=ApiSettings(
             tool_calls=dict(map(_tool_calls, args.tool_calls)), **{name: getattr(args, name) for name in _OF_THE_API}
         ),
+        protection=read_protection(args),
     )
 
 

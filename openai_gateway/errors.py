@@ -24,6 +24,8 @@ _STATUS: Mapping[str, int] = {
     "unauthenticated": 401,
     "permission_denied": 403,
     "body_too_large": 413,
+    "request_too_slow": 408,
+    "quota_exhausted": 429,
 }
 # reason -> OpenAI's code for the same.
 _CODES: Mapping[str, str] = {
@@ -32,6 +34,7 @@ _CODES: Mapping[str, str] = {
     "unknown_model": "model_not_found",
     "unauthenticated": "invalid_api_key",
     "too_many_requests": "rate_limit_exceeded",
+    "quota_exhausted": "insufficient_quota",
 }
 _TYPES: Mapping[int, str] = {
     401: "authentication_error",

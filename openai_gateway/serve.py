@@ -11,13 +11,18 @@ import socket
 import sys
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from openai_gateway.app import create_app
 from openai_gateway.graceful import GracefulServer
 from openai_gateway.metrics import GatewayMetrics
-from openai_gateway.routes import admin_servers, metrics
+from openai_gateway.protection.access_log import write_access_log
+from openai_gateway.protection.metered import Metered
+from openai_gateway.protection.stack import protect
+from openai_gateway.protection.uvicorn_options import uvicorn_options
+from openai_gateway.routes import admin_models, admin_servers, metrics
 from openai_gateway.settings import GatewaySettings
+from openai_gateway.upstreams.fleet import Fleet
 from openai_gateway.upstreams.pool import Pool
 from openai_gateway.upstreams.pooled import PooledUpstream
 from python_llm.errors import CallerMistake
@@ -41,22 +46,30 @@ def serve(settings: GatewaySettings) -> int:
         return asyncio.run(_serve(settings, listening))
 
 
-def gateway_app(upstream: PooledUpstream, settings: GatewaySettings, counted: GatewayMetrics) -> FastAPI:
-    """The API, with what an operator asks beside it."""
-    app = create_app(upstream, settings.api)
+def gateway_app(upstream: PooledUpstream, settings: GatewaySettings, counted: GatewayMetrics) -> ASGIApp:
+    """The API, with what an operator asks beside it, behind its protection.
+
+    Raises:
+        CallerMistake: the protection cannot be had as it is set.
+    """
+    app = create_app(Metered(upstream, settings.protection.models), settings.api)
     app.include_router(metrics.router(counted))
-    app.include_router(admin_servers.router(upstream.pool, settings.admin_key))
-    return app
+    app.include_router(admin_servers.router(upstream.pool))
+    app.include_router(admin_models.router(Fleet(upstream.pool)))
+    return protect(app, settings.protection, host=settings.host, admin_key=settings.admin_key)
 
 
 async def _serve(settings: GatewaySettings, listening: socket.socket) -> int:
+    options = uvicorn_options(settings.protection)
     counted = GatewayMetrics()
     pool = Pool(settings.upstreams, settings.servers, counted, admin_key=settings.admin_key)
     await pool.start()
     upstream = PooledUpstream(pool, settings.servers, counted)
-    config = uvicorn.Config(gateway_app(upstream, settings, counted), log_config=None, access_log=False)
+    config = uvicorn.Config(gateway_app(upstream, settings, counted), log_config=None, access_log=False, **options)
     host, port = listening.getsockname()[:2]
-    print(f"gateway: http://{host}:{port}", flush=True)
+    write_access_log(settings.protection.access_log)
+    scheme = "https" if settings.protection.tls_certificate else "http"
+    print(f"gateway: {scheme}://{host}:{port}", flush=True)
     server = GracefulServer(config, pool.stop, settings.grace_seconds)
     await server.serve(sockets=[listening])
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from openai_gateway.api_settings import ApiSettings
+from openai_gateway.protection.settings import ProtectionSettings
 from openai_gateway.upstreams.address import Address
 from openai_gateway.upstreams.settings import UpstreamSettings
 from python_llm.errors import CallerMistake
@@ -30,6 +31,7 @@ class GatewaySettings:
     parent: int = 0
     servers: UpstreamSettings = field(default_factory=UpstreamSettings)
     api: ApiSettings = field(default_factory=ApiSettings)
+    protection: ProtectionSettings = field(default_factory=ProtectionSettings)
 
     def __post_init__(self) -> None:
         if not self.upstreams:

@@ -19,7 +19,7 @@ from python_llm.settings import ADMIN_KEY_VARIABLE
 from triton_launcher.backoff import Backoff
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.options import ServeOptions
-from triton_launcher.ports import reachable
+from triton_launcher.ports import is_loopback, reachable
 from triton_launcher.progress import say
 from triton_launcher.stop import Latch
 
@@ -29,6 +29,7 @@ _LOOK_SECONDS = 0.1
 _READY_SECONDS = 30.0  # after Triton is
 _ANSWER_SECONDS = 1.0
 _SPARE_SECONDS = 10.0  # beyond the grace: it tells what is cut
+_KEYS = ("GATEWAY_KEYS_FILE", "GATEWAY_KEYS")  # variables that name API keys; the gateway reads them itself
 _LIBRARIES = ("fastapi", "uvicorn", "pybreaker", "prometheus_client", "httpx")
 
 
@@ -114,6 +115,8 @@ class GatewayProcess:
         command = [sys.executable, "-m", "triton_llm.cli", "gateway", "--parent", str(os.getpid())]
         command += ["--host", options.host, "--port", str(options.gateway_port)]
         command += ["--upstream", f"{reachable(options.host)}:{ports.grpc},{ports.health}"]
+        if not is_loopback(options.host) and not any(map(os.environ.get, _KEYS)):
+            command.append("--anonymous")  # Triton's own ports, beside it, ask nobody for a key either
         return [*command, "--grace-seconds", f"{options.drain_seconds:g}"]
 
     def _is_ready(self) -> bool:

@@ -5,32 +5,19 @@
 
 from __future__ import annotations
 
-import hmac
 from typing import Any
 
 from fastapi import APIRouter, Depends
-from starlette.requests import Request
 
+from openai_gateway.routes.admin_only import admin_only
 from openai_gateway.upstreams.pool import Pool
 from openai_gateway.upstreams.server import Server
-from python_llm.errors import InvalidRequest
-from python_llm.settings import ADMIN_KEY_HEADER
 
 __all__ = ["router"]
 
 
-def router(pool: Pool, admin_key: str) -> APIRouter:
-    """With an ``admin_key`` every request must bring it; without one only this machine may ask."""
-
-    def check(request: Request) -> None:
-        given = request.headers.get(ADMIN_KEY_HEADER, "")
-        if admin_key and not hmac.compare_digest(given.encode(), admin_key.encode()):
-            raise InvalidRequest("permission_denied", f"header '{ADMIN_KEY_HEADER}': it must hold the admin key.")
-        host = request.client.host if request.client else ""
-        if not admin_key and not (host.startswith("127.") or host == "::1"):
-            raise InvalidRequest("permission_denied", "admin routes: without an admin key only this machine may ask.")
-
-    routes = APIRouter(prefix="/admin/servers", tags=["operation"], dependencies=[Depends(check)])
+def router(pool: Pool) -> APIRouter:
+    routes = APIRouter(prefix="/admin/servers", tags=["operation"], dependencies=[Depends(admin_only)])
 
     @routes.get("", include_in_schema=False)
     async def servers() -> list[dict[str, Any]]:

@@ -90,6 +90,11 @@ class Pool:
         self._tell()
         return server
 
+    async def look_again(self, server: Server) -> None:
+        """Read its models anew: somebody changed them."""
+        server.facts_due = 0.0
+        await self._look(server)
+
     async def wait_for_change(self, seconds: float) -> None:
         """Until some server changed, at most so long."""
         with suppress(asyncio.TimeoutError):

@@ -11,6 +11,7 @@ import grpc.aio
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from python_llm.settings import ADMIN_KEY_HEADER
+from triton_llm_client.failures import from_grpc
 
 __all__ = ["IndexRow", "TritonRpc"]
 
@@ -49,10 +50,23 @@ class TritonRpc:
 
     async def index(self, timeout: float) -> list[IndexRow] | None:
         """Every version of every model that was ever loaded."""
+        rows = await self.repository(timeout)
+        return None if rows is None else [row for row in rows if row.state]
+
+    async def repository(self, timeout: float) -> list[IndexRow] | None:
+        """As `index`, with the models that were never loaded: their state and version are empty."""
         answer = await self._ask("RepositoryIndex", service_pb2.RepositoryIndexRequest(), timeout, self._metadata)
         if answer is None:
             return None
-        return [IndexRow(row.name, row.version, row.state, row.reason) for row in answer.models if row.state]
+        return [IndexRow(row.name, row.version, row.state, row.reason) for row in answer.models]
+
+    async def load(self, model: str, timeout: float) -> None:
+        """Returns when it is loaded. Raises ServeError."""
+        await self._do("RepositoryModelLoad", service_pb2.RepositoryModelLoadRequest(model_name=model), timeout)
+
+    async def unload(self, model: str, timeout: float) -> None:
+        """Returns at once; its running requests finish. Raises ServeError."""
+        await self._do("RepositoryModelUnload", service_pb2.RepositoryModelUnloadRequest(model_name=model), timeout)
 
     async def versions(self, model: str, timeout: float) -> list[str]:
         """The versions that are ready; empty without an answer."""
@@ -71,13 +85,24 @@ class TritonRpc:
             await self._channel.close()
 
     async def _ask(self, method: str, request: Any, timeout: float, metadata: Any = ()) -> Any:
+        try:
+            return await self._call(method, request, timeout, metadata)
+        except grpc.aio.AioRpcError:
+            return None
+
+    async def _do(self, method: str, request: Any, timeout: float) -> None:
+        try:
+            await self._call(method, request, timeout, self._metadata)
+        except grpc.aio.AioRpcError as error:
+            details = error.details() or ""
+            text = f"{request.model_name}: {details}"
+            raise from_grpc(f"grpc://{self._address}", error.code().name, text) from error
+
+    async def _call(self, method: str, request: Any, timeout: float, metadata: Any) -> Any:
         if self._channel is None:
             self._channel = self._open()
             self._service = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        try:
-            return await getattr(self._service, method)(request, timeout=timeout, metadata=metadata)
-        except grpc.aio.AioRpcError:
-            return None
+        return await getattr(self._service, method)(request, timeout=timeout, metadata=metadata)
 
     def _open(self) -> Any:
         if self._tls:

@@ -19,7 +19,7 @@ export class Gateway {
     try {
       return (await this.#json("admin/models")).data ?? [];
     } catch (failure) {
-      if ([401, 403, 404, 405].includes(failure.status)) return null;
+      if ([401, 403, 404, 405, 503].includes(failure.status)) return null;
       throw failure;
     }
   }
