@@ -30,7 +30,7 @@ BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --role $(ROLE) --eng
 	$(if $(MAX_BATCH_SIZE),--max-batch-size $(MAX_BATCH_SIZE)) $(if $(MAX_INPUT_LEN),--max-input-len $(MAX_INPUT_LEN)) \
 	$(if $(MAX_SEQ_LEN),--max-seq-len $(MAX_SEQ_LEN)) $(if $(MAX_NUM_TOKENS),--max-num-tokens $(MAX_NUM_TOKENS))
 
-.PHONY: help setup serve test test-unit test-server test-gpu chart lint format build-engine repository chat generate bench perf-analyzer soak perplexity docs clean
+.PHONY: help setup serve test test-unit test-server test-gpu chart helm-schema helm-golden autoscaling lint format build-engine repository chat generate bench perf-analyzer soak perplexity docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -93,7 +93,19 @@ $(GPU_VENV)/.installed: pyproject.toml
 	touch $@
 
 chart: setup ## images, charts and compose files: no server, no cluster
+	$(BIN)/python -m tests.chart.tools
 	$(BIN)/python -m pytest tests/chart
+
+helm-schema: setup ## write the chart's values.schema.json
+	$(BIN)/python -m deploy.helm.schema
+
+helm-golden: setup ## write tests/chart/golden: look at the difference before you commit it
+	$(BIN)/python -m tests.chart.tools
+	$(BIN)/python -m tests.chart.golden
+
+autoscaling: setup ## simulate the chart's autoscaling; writes docs/autoscaling.svg
+	$(BIN)/python -m tests.chart.tools
+	$(BIN)/python -m deploy.autoscaling --plot docs/autoscaling.svg
 
 soak: setup ## REQUESTS=… MINUTES=… ROUNDS=…: load, saturation and chaos; the figures go to docs/reliability.md
 	PYTHONPATH=tests/fakes $(BIN)/python -m tests.soak --page docs/reliability.md \

@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KNOB=VALUE",
         help="a serving knob, beside those the entry has; KNOB= puts it back to its default; may be repeated",
     )
+    add.add_argument("--verify", action="store_true", help="hold every file of the artifact to its checksum again")
     _add_wait(add, 600.0, "the models to be ready")
     actions.add_parser("list", parents=[shared], help="show what is served, from which artifact, and its state")
     remove = actions.add_parser("remove", parents=[shared], help="remove an entry; its artifact stays")
@@ -101,7 +102,7 @@ def _add_wait(parser: argparse.ArgumentParser, seconds: float, what: str) -> Non
 
 def _add(args: argparse.Namespace) -> str:
     path = args.artifact or args.engines / check_name(args.name)
-    add_models = add_scorer if Artifact.open(path).kind in SCORED_KINDS else add_entry
+    add_models = add_scorer if Artifact.open(path, verify=args.verify).kind in SCORED_KINDS else add_entry
     server = _server(args)
     serving = _serving(args.set, knobs_of(args.name, args.repository))
     knobs = _knobs(serving)
