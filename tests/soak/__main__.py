@@ -17,7 +17,8 @@ from python_llm.machine import usable_cpus
 from python_llm.settings import ServingConfig
 from tests.soak.plan import Route
 from tests.soak.served import TINY, served, tiny_artifact
-from tests.soak.stages import Seen, chaos, long_load, saturation
+from tests.soak.stages import Seen, chaos, long_load, saturation, store_chaos
+from tests.soak.store_events import storing
 
 BEGIN, END = "<!-- soak: made by `make soak` -->", "<!-- soak: end -->"
 _ROUTES: Mapping[str, Sequence[Route]] = {"direct": ("generator", "generator", "unary"), "ensemble": ("ensemble",)}
@@ -51,6 +52,8 @@ def _stages(args: argparse.Namespace, folder: Path, artifact: Path, serving: Ser
     if args.rounds:
         with served(folder / "chaos", artifact, serving) as running:
             yield chaos(running, args.seed, args.rounds)
+        with storing(folder / "store", artifact, serving) as stored:
+            yield store_chaos(stored, args.seed, args.rounds)
 
 
 def _page(found: Sequence[Seen], what: str, command: str) -> str:

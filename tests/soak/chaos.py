@@ -19,12 +19,12 @@ from tests.soak.verdict import not_once
 from tests.soak.wire import Ending
 from triton_launcher import processes
 
-__all__ = ["EVENTS", "BackgroundLoad", "Event", "strike"]
+__all__ = ["EVENTS", "UNDER_WAY", "BackgroundLoad", "Event", "assert_whole", "restarts_of", "strike"]
 
 _IN_FLIGHT = 16
 _PATIENCE_SECONDS = 600.0  # only catches hangs
 _TRIES = 5
-_UNDER_WAY = 40  # requests that ended before something happens
+UNDER_WAY = 40  # requests that ended before something happens
 _ROLES = ("tokenizer", "generator", "detokenizer", "unary")
 ROUTES: tuple[Route, ...] = ("generator", "unary", "ensemble")
 
@@ -121,12 +121,12 @@ def strike(served: Served, event: Event, seed: int) -> str:
     """One event under load; returns what was seen, and raises AssertionError for what must not be."""
     first, restarts = served.server.tritonserver(), restarts_of(served)
     load = BackgroundLoad(served, seed)
-    load.await_answers(_UNDER_WAY)
+    load.await_answers(UNDER_WAY)
     os.kill(event.pid(served), event.signal)
     served.server.wait_until(
         lambda: served.server.tritonserver() not in (0, first) and served.server.is_ready(), "the service back"
     )
-    load.await_answers(_UNDER_WAY)
+    load.await_answers(UNDER_WAY)
     endings = load.finish()
     wrong = [ending for ending in endings if not ending.left and (ending.ends != 1 or ending.after_the_end)]
     assert not wrong, f"requests without one end: {wrong[:3]}"

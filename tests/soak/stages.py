@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from functools import partial
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from tests.soak.chaos import EVENTS, BackgroundLoad, strike
 from tests.soak.load import run_load
 from tests.soak.plan import Plan, Route, mixed_plans
 from tests.soak.served import Served
+from tests.soak.store_events import STORE_EVENTS, Storing
 from tests.soak.verdict import alone, differing, not_once, reasons
 from tests.soak.wire import Ending
 
-__all__ = ["IN_FLIGHT", "Seen", "chaos", "long_load", "saturation"]
+__all__ = ["IN_FLIGHT", "Seen", "chaos", "long_load", "saturation", "store_chaos"]
 
 IN_FLIGHT = 64
 GROWTH = 1.05  # of each process's memory, from the mark to the end
@@ -106,14 +107,26 @@ def chaos(served: Served, seed: int, rounds: int) -> Seen:
     """Every event so often, under load."""
     seen = Seen(f"Chaos, {rounds} rounds of {len(EVENTS)} events under load, seed {seed}")
     for name, event in EVENTS.items():
-        told = []
-        for number, _ in enumerate(repeat(None, rounds)):
-            try:
-                told.append(strike(served, event, seed + number))
-            except AssertionError as error:
-                seen.require(False, f"{name}, round {number + 1}: {error}")
-        seen.say(f"{name}: {len(told)} of {rounds} rounds; {'; '.join(told)}")
+        _repeat(seen, name, partial(strike, served, event), seed, rounds)
     return seen
+
+
+def store_chaos(storing: Storing, seed: int, rounds: int) -> Seen:
+    """Every event of the KV store so often, under load."""
+    seen = Seen(f"Chaos of the KV store, {rounds} rounds of {len(STORE_EVENTS)} events under load, seed {seed}")
+    for name, event in STORE_EVENTS.items():
+        _repeat(seen, name, partial(event, storing), seed, rounds)
+    return seen
+
+
+def _repeat(seen: Seen, name: str, event: Callable[[int], str], seed: int, rounds: int) -> None:
+    told = []
+    for number in range(rounds):
+        try:
+            told.append(event(seed + number))
+        except AssertionError as error:
+            seen.require(False, f"{name}, round {number + 1}: {error}")
+    seen.say(f"{name}: {len(told)} of {rounds} rounds; {'; '.join(told)}")
 
 
 def _fill_caches(served: Served, seed: int, routes: Sequence[Route]) -> None:

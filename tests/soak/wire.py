@@ -31,6 +31,7 @@ class Ending:
     chunks: int = 0
     ids: list[int] = field(default_factory=list)  # of all sequences as they came
     finish_reasons: list[str] = field(default_factory=list)
+    reused_blocks: int = 0  # where perf metrics were asked for
 
     @property
     def ends(self) -> int:
@@ -47,6 +48,7 @@ class Ending:
         outputs = dict(_outputs(response))
         self.chunks += bool(outputs)
         self.ids += [int(i) for i in outputs.get("output_ids", np.empty(0)).reshape(-1)]
+        self.reused_blocks += int(outputs.get("kv_cache_reused_blocks", np.zeros(1)).sum())
         said = outputs.get("finish_reason", np.empty(0, np.object_)).reshape(-1)
         self.finish_reasons += [word.decode() for word in said if word]
 

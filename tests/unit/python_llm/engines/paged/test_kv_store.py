@@ -28,6 +28,7 @@ from python_llm.engines.paged.kv_costs import LoadCosts
 from python_llm.engines.paged.kv_files import KvFiles
 from python_llm.engines.paged.speculation import Speculation
 from python_llm.settings import ServingConfig
+from tests.unit.python_llm.engines.paged.test_beams import Search, searches
 from tests.unit.python_llm.engines.paged.test_paged_engine import (
     CONTEXT,
     FixedPrice,
@@ -36,6 +37,7 @@ from tests.unit.python_llm.engines.paged.test_paged_engine import (
     check,
     engine_over,
     least_blocks,
+    requests_of,
     workloads,
 )
 
@@ -125,6 +127,53 @@ def test_whatever_becomes_of_the_blocks_the_tokens_are_those_of_the_plain_loop(
             assert len(list(Path(folder).rglob("*"))) - len(files) <= 1 + 256  # no scratch
             for which, how in damages[: len(files) and len(damages)]:
                 damage(files[which % len(files)], how, files[how % len(files)].read_bytes())
+
+
+@st.composite
+def _beams_and_several(draw: st.DrawFn) -> list[GenerateRequest]:
+    """At least one beam search or one request of several sequences; prompts that begin alike."""
+    numbers = range(draw(st.integers(1, 4)))
+    found: list[GenerateRequest] = []
+    for number in numbers:
+        if draw(st.booleans()):
+            found.append(draw(searches(str(number))))
+        else:
+            several = replace(draw(requests_of(str(number))), sequence_count=draw(st.integers(2, 4)), resume_ids=())
+            found.append(several)
+    head = tuple(draw(st.lists(st.integers(0, 1), max_size=12)))
+    return [replace(request, prompt_ids=head + request.prompt_ids) for request in found]
+
+
+@given(
+    requests=_beams_and_several(),
+    block_size=st.integers(1, 5),
+    spare=st.integers(0, 8),
+    host=st.sampled_from([0, 200, 1 << 20]),
+    disk=st.sampled_from([0, 1000, 1 << 20]),
+    dear=st.booleans(),
+)
+def test_beams_and_several_sequences_are_those_of_the_plain_loop_too(
+    requests: list[GenerateRequest], block_size: int, spare: int, host: int, disk: int, dear: bool
+) -> None:
+    """Blocks that several share, are copied, given up and loaded again; a restart over the same folder between."""
+    places = {r.request_id: r.beam.width if r.beam else 1 for r in requests}
+    most = max(places[r.request_id] * -(-(len(r.prompt_ids) + r.max_tokens) // block_size) for r in requests)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kv_costs, "_GUESSED_PREFILL_SECONDS", 60.0 if dear else 0.002)
+        tiers: dict[str, Any] = {"kv_host_bytes": host, "kv_disk_bytes": disk, "kv_disk_path": folder if disk else ""}
+        for _ in range(2):
+            with engine_over(FakeRunner(block_count=most + spare, block_size=block_size), **tiers) as engine:
+                sinks = [Collector(request.sequence_count) for request in requests]
+                for request, sink in zip(requests, sinks, strict=True):
+                    engine.submit(request, sink)
+                for request, sink in zip(requests, sinks, strict=True):
+                    if request.beam is None:
+                        check(request, sink)
+                    else:
+                        sink.finished()
+                        found = [(sink.streams[index], sink.ends[index].reason) for index in sorted(sink.ends)]
+                        assert found == Search(request).run()
+            assert not any(sink.late for sink in sinks)
 
 
 @pytest.mark.usefixtures("dear_prefill")
