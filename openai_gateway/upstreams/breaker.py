@@ -1,14 +1,15 @@
 """A circuit breaker that is told how requests went.
 
 pybreaker keeps the state and says when it changes. It is told each result between two awaits, so its lock is never
-held over one; and of a server that is tried again, one request at a time is the trial.
+held over one; and of a server that is tried again, one request at a time is the trial. How long it stays open goes by
+a clock of ours, since pybreaker's may jump.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
 
 import pybreaker
 
@@ -25,12 +26,14 @@ class Breaker:
 
     def __init__(self, failures: int, seconds: float, on_change: Callable[[str], None]) -> None:
         self._seconds = seconds
+        self._on_change = on_change
+        self._opened_at = 0.0
         self._storage = pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED)
         self._circuit = pybreaker.CircuitBreaker(
             fail_max=failures,
             reset_timeout=seconds,
             state_storage=self._storage,
-            listeners=[_Told(on_change)],
+            listeners=[_Told(self._changed)],
             throw_new_error_on_trip=False,
         )
         self._trial: Attempt | None = None
@@ -67,9 +70,13 @@ class Breaker:
         if attempt is self._trial:
             self._trial = None
 
+    def _changed(self, state: str) -> None:
+        if state == pybreaker.STATE_OPEN:
+            self._opened_at = time.monotonic()
+        self._on_change(state)
+
     def _waited(self) -> bool:
-        opened = self._storage.opened_at
-        return opened is None or datetime.now(timezone.utc) >= opened + timedelta(seconds=self._seconds)
+        return time.monotonic() >= self._opened_at + self._seconds
 
 
 class Attempt:
