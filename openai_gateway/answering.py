@@ -8,6 +8,7 @@ from contextlib import aclosing
 from starlette.requests import Request
 
 from openai_gateway.errors import error_body
+from openai_gateway.request_record import RECORD
 from openai_gateway.schemas.fields import SamplingFields
 from openai_gateway.serving import settings_of
 from openai_gateway.sse import DONE, EventStream, event
@@ -20,8 +21,11 @@ Chunks = AsyncGenerator[tuple[int, Chunk], None]  # with the number of the quest
 
 
 def answer_id(request: Request) -> str:
-    """Of the generator's request too: one that no other has."""
-    return new_request_id()
+    """Of the generator's request too: one that no other has. It begins with the id that the client gave, if it did."""
+    record = RECORD.get(None)
+    if record is None:
+        return new_request_id()
+    return f"{record.request_id}-{new_request_id()[:12]}" if record.named else record.request_id
 
 
 def check_stream_options(body: SamplingFields) -> None:

@@ -20,7 +20,7 @@ class Caller:
     tenant: str = ""
     priority: int = 0
     models_allowed: frozenset[str] | None = None
-    scopes: frozenset[str] = frozenset({"api"})
+    scopes: frozenset[str] = frozenset({"api", "metrics"})
 
     def may_use(self, model: str) -> bool:
         allowed = self.models_allowed

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from openai_gateway.caller import caller_of
 from openai_gateway.serving import upstream_of
 
 __all__ = ["router"]
@@ -21,6 +22,9 @@ async def live() -> dict[str, bool]:
 
 @router.get("/health/ready", responses={503: {"description": "No server takes requests."}})
 async def ready(request: Request) -> JSONResponse:
-    """Some server takes requests; ``servers`` says of each why it does not, or nothing."""
+    """Some server takes requests; ``servers`` says of each why it does not, or nothing. It is for those who may read
+    the metrics too.
+    """
     said = await upstream_of(request).ready()
-    return JSONResponse({"ready": said.ready, "servers": dict(said.servers)}, 200 if said.ready else 503)
+    servers = dict(said.servers) if "metrics" in caller_of(request).scopes else {}
+    return JSONResponse({"ready": said.ready, "servers": servers}, 200 if said.ready else 503)
