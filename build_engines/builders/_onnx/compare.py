@@ -43,10 +43,10 @@ def compare(
 
     Logits at padding mean nothing and are set to 0 in both.
     """
-    from polygraphy.comparator import Comparator, CompareFunc
+    from polygraphy.comparator import Comparator, SimpleCompareFunc
 
     masks = iter([feed["attention_mask"] for feed in batches.values()])
-    check = CompareFunc.simple(
+    check = SimpleCompareFunc(
         check_error_stat=bounds.statistic, atol=bounds.absolute, rtol=bounds.relative, infinities_compare_equal=False
     )
     with _quiet_polygraphy():
