@@ -27,7 +27,7 @@ SCORER_INPUTS = (
     ),
     _one("text_input", "BYTES", "Text, [batch, 1], tokenised as the generator tokenises it."),
     _one(
-        "top_k", "INT32", "How many alternatives top_ids and top_log_probs hold, 0 (default) to 100; one for each row."
+        "top_k", "INT32", "How many alternatives top_ids and top_log_probs hold, 1 (default) to 100; one for each row."
     ),
 )
 

@@ -135,12 +135,12 @@ def _check_names(given: Mapping[str, _Array]) -> None:
 
 
 def _alternatives(given: Mapping[str, _Array], vocab_size: int) -> int:
-    wanted: Sequence[int] = given["top_k"].reshape(-1).tolist() if "top_k" in given else [0]
+    wanted: Sequence[int] = given["top_k"].reshape(-1).tolist() if "top_k" in given else [1]
     if len(set(wanted)) != 1:
         raise InvalidRequest("top_k_out_of_range", f"top_k {list(wanted)}: it must be one number for all rows.")
     most = min(MOST_ALTERNATIVES, vocab_size)
-    if not 0 <= wanted[0] <= most:
-        raise InvalidRequest("top_k_out_of_range", f"top_k {wanted[0]}: it must be from 0 to {most}.")
+    if not 1 <= wanted[0] <= most:  # an output without elements would keep Triton from caching the answer
+        raise InvalidRequest("top_k_out_of_range", f"top_k {wanted[0]}: it must be from 1 to {most}.")
     return wanted[0]
 
 

@@ -31,7 +31,8 @@ class SumRunner:
     def logits(self, input_ids: Ints, attention_mask: Ints) -> Floats:
         self.shapes.append(input_ids.shape)
         seen = np.cumsum(input_ids * attention_mask, axis=1)
-        return np.stack([seen, attention_mask], axis=2).astype(np.float32)
+        found: Floats = np.stack([seen, attention_mask], axis=2).astype(np.float32)
+        return found
 
 
 @given(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=12), min_size=1, max_size=12), st.integers(1, 40))

@@ -117,7 +117,7 @@ BAD: Mapping[str, tuple[InferenceRequest, str]] = {
     ),
     "nothing": (ask([[1, 2]], mask=[[0, 0]]), "[INVALID_ARG empty_prompt] row 0"),
     "both": (ask([[1]], text_input=TEXT), "[INVALID_ARG one_prompt] prompt: input_ids and text_input given"),
-    "many": (ask([[1]], top_k=[[101]]), "[INVALID_ARG top_k_out_of_range] top_k 101: it must be from 0 to 100"),
+    "many": (ask([[1]], top_k=[[101]]), "[INVALID_ARG top_k_out_of_range] top_k 101: it must be from 1 to 100"),
     "unequal": (ask([[1], [2]], top_k=[[1], [2]]), "[INVALID_ARG top_k_out_of_range] top_k [1, 2]"),
 }
 
