@@ -80,7 +80,7 @@ def welcome(options: ServeOptions, models: Sequence[str]) -> str:
     if generators and options.gateway_port:
         name = generators[0].removesuffix(GENERATOR_SUFFIX)
         question = '[{"role": "user", "content": "What is the capital of France?"}]'
-        body = f'{{"model": "{name}", "messages": {question}, "stream": true}}'
+        body = f'{{"model": "{name}", "messages": {question}, "temperature": 0, "stream": true}}'
         url = f"http://{host}:{options.gateway_port}/v1/chat/completions"
         lines.append(f"  curl -N {url} -H 'Content-Type: application/json' -d '{body}'")
     return "\n".join([*lines, "Ctrl-C stops it."])

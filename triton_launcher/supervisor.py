@@ -123,8 +123,8 @@ class Supervisor:
                 cause = watch.look()
                 if cause is not None:
                     return cause
-                self._health.update(phase="ready", reasons=watch.reasons(), models=watch.states())
                 self._look_after_the_gateway(watch.wanted)
+                self._health.update(phase="ready", reasons=watch.reasons(), models=watch.states())
                 self._stop.requested.wait(_LOOK_SECONDS)
             return None
         finally:

@@ -18,7 +18,7 @@ from server_under_test import free_ports, wait_until
 
 PROJECT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"(?:<!-- run: (?P<how>[a-z-]+) -->\n)?```(?P<language>sh|python)\n(?P<text>.*?)```", re.DOTALL)
-_PORTS = ("8000", "8001", "8002", "8003")
+_PORTS = ("8000", "8001", "8002", "8003", "9000")
 _PORT = re.compile("|".join(_PORTS))
 
 
@@ -47,7 +47,7 @@ def ports() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def environment(ports: dict[str, str]) -> dict[str, str]:
-    names = ("HTTP_PORT", "GRPC_PORT", "METRICS_PORT", "HEALTH_PORT")
+    names = ("HTTP_PORT", "GRPC_PORT", "METRICS_PORT", "HEALTH_PORT", "GATEWAY_PORT")
     return {**os.environ, **dict(zip(names, ports.values(), strict=True))}
 
 
@@ -73,7 +73,8 @@ def served(
 
 def _ready(ports: dict[str, str]) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{ports['8003']}/ready").status_code == 200
+        ready = (f"{ports['8003']}/ready", f"{ports['9000']}/health/ready")
+        return all(httpx.get(f"http://127.0.0.1:{each}").status_code == 200 for each in ready)
     except httpx.TransportError:
         return False
 
