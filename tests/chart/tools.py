@@ -1,4 +1,4 @@
-"""The tools of the chart ring that are no part of the environment: `python -m tests.chart.tools` fetches what is missing.
+"""The tools of the chart ring beside the environment: `python -m tests.chart.tools` fetches what is missing.
 
 Versions are the extras ``chart-…`` of pyproject.toml. Everything lies in ``.chart-tools``; a tool whose pins changed is
 fetched anew.
