@@ -88,6 +88,7 @@ class GatewayProcess:
                 self._tell()
             elif told:
                 time.sleep(_LOOK_SECONDS)
+        say("the gateway stopped." if self._process.poll() == 0 else f"the gateway was cut; its log: {self._log}")
         self.kill()
 
     def kill(self) -> None:

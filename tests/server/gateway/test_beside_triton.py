@@ -45,7 +45,8 @@ def test_it_lives_as_long_as_the_launcher_and_ends_first(tmp_path: Path) -> None
         code = server.stop()
     assert code == 0
     assert not processes.is_alive(survivor)
-    assert "Finished server process" in (tmp_path / "run/gateway.log").read_text("utf-8")
+    told = server.launcher_log_path.read_text("utf-8")
+    assert 0 < told.index("the gateway stopped.") < told.index("stopped; every request finished.")
 
 
 def _children(parent: int) -> list[int]:
