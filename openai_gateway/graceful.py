@@ -35,7 +35,8 @@ class GracefulServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, without raising the signals again once all is over: the exit code tells how it ended."""
+        """As uvicorn's, without raising the signals again once all is over: the exit code tells how it ended. What
+        comes after that changes nothing any more."""
         loop = asyncio.get_running_loop()
 
         def handle(number: int, frame: FrameType | None) -> None:
@@ -44,12 +45,13 @@ class GracefulServer(uvicorn.Server):
             self.should_exit = True
 
         numbers = (signal.SIGTERM, signal.SIGINT)
-        old = [signal.signal(number, handle) for number in numbers]
+        for number in numbers:
+            signal.signal(number, handle)
         try:
             yield
         finally:
-            for number, handler in zip(numbers, old, strict=True):
-                signal.signal(number, handler)
+            for number in numbers:
+                signal.signal(number, signal.SIG_IGN)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         ending = asyncio.create_task(self._end_streams())
