@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from openai_gateway.errors import BodyTooLarge
+from openai_gateway.protection.json_size import check_json_size
 from openai_gateway.serving import settings_of
 from python_llm.errors import InvalidRequest, RequestCancelled
 
@@ -32,7 +33,7 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
     raw = await _bytes(request, settings_of(request).max_body_bytes)
     if len(raw) <= _ON_THE_LOOP:
         return parse_body(raw, kind)
-    return await anyio.to_thread.run_sync(parse_body, raw, kind)
+    return await anyio.to_thread.run_sync(_parse_long_body, raw, kind)
 
 
 def parse_body(raw: bytes, kind: type[Body]) -> Body:
@@ -41,6 +42,11 @@ def parse_body(raw: bytes, kind: type[Body]) -> Body:
         return kind.model_validate_json(raw)
     except ValidationError as error:
         raise _refused(error.errors(include_url=False), kind) from error
+
+
+def _parse_long_body(raw: bytes, kind: type[Body]) -> Body:
+    check_json_size(raw)
+    return parse_body(raw, kind)
 
 
 async def _bytes(request: Request, limit: int) -> bytes:

@@ -68,8 +68,9 @@ def prefix_of(prompt: Prompt, body: SamplingFields) -> str:
         return _digest(f"key {body.prompt_cache_key}")
     if isinstance(prompt, str):
         return prefix_of_text(prompt, body.cache_salt)
-    if isinstance(prompt, Mapping):
-        begin = json.dumps(_opening(prompt["messages"]))[:_PREFIX]
+    messages = prompt["messages"] if isinstance(prompt, Mapping) else prompt
+    if messages and isinstance(messages[0], Mapping):
+        begin = json.dumps(_opening(messages))[:_PREFIX]
     else:
         begin = json.dumps(list(prompt[: _PREFIX // 4]))
     return _digest(f"{body.cache_salt or ''} {begin}")

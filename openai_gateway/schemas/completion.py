@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypeVar
+
 from pydantic import Field
 
 from openai_gateway.schemas.fields import SamplingFields
 
 __all__ = ["CompletionRequest"]
 
+T = TypeVar("T")
+# Of a long list's items the first that is wrong is told: telling each takes seconds.
+_All = Annotated[list[T], Field(fail_fast=True)]
+
 
 class CompletionRequest(SamplingFields):
-    prompt: str | list[str] | list[int] | list[list[int]] = Field(
+    prompt: str | _All[str] | _All[int] | _All[_All[int]] = Field(
         description="A text, token ids, or a list of one of them: each is answered, in order."
     )
     echo: bool | None = Field(None, description="true: the text begins with the prompt's, its log-probs too.")
