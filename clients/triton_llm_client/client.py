@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from python_llm.errors import InvalidRequest, RequestCancelled
 from triton_llm_client.aio import DEFAULT_MODEL, DEFAULT_URL, AsyncClient
 from triton_llm_client.chunks import Chunk
+from triton_llm_client.grpc_call import TASK_NAME
 from triton_llm_client.params import GenerateParams
 from triton_llm_client.prompts import Prompt
 from triton_llm_client.results import Completion
@@ -113,7 +114,7 @@ class Client:
         self.close()
 
     async def _end_all(self) -> None:
-        running = asyncio.all_tasks() - {asyncio.current_task()}
+        running = {task for task in asyncio.all_tasks() if task.get_name() != TASK_NAME} - {asyncio.current_task()}
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -7,15 +7,19 @@ server it measures.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import grpc
 import grpc.aio
 from tritonclient.grpc import service_pb2
 
+from python_llm.contract import GENERATOR
 from triton_llm_client.chunks import Chunk, chunks_of
 from triton_llm_client.failures import from_grpc, from_message
+from triton_llm_client.grpc_call import TASK_NAME, GrpcCall
 from triton_llm_client.tensors import checked_inputs, pack, shape_of, unpack
 from triton_llm_client.transport import Call
 
@@ -40,13 +44,16 @@ class GrpcTransport:
         self._tls = tls
         self._channel: Any = None
         self._stream_infer: Any = None
+        self._open: dict[GrpcCall, Call] = {}
+        self._left: set[asyncio.Task[None]] = set()  # see calls to their ends whose readers went away
 
     async def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
         request = self._request(call)
         self._connect()
         # Errors come as messages in the stream. Triton 2.50 also offers status codes (metadata triton_grpc_error), and
         # dies of it: a segmentation fault within a few refused requests.
-        stream = self._stream_infer(request)
+        stream = GrpcCall(self._stream_infer(request))
+        self._open[stream] = call
         ended, error, first = False, None, call.first_index
         try:
             # Read to the end: a call cancelled in the moment it ends costs Triton its count of requests in flight.
@@ -61,8 +68,8 @@ class GrpcTransport:
             ended, error = True, from_grpc(self.url, failure.code().name, failure.details() or "")
             raise error from failure
         finally:
-            if not ended:
-                stream.cancel()
+            if self._open.pop(stream, None) and not ended:
+                self._leave(stream, call)
         if error is not None:
             raise error
 
@@ -79,9 +86,25 @@ class GrpcTransport:
             return False
 
     async def close(self) -> None:
+        while self._open:
+            self._leave(*self._open.popitem())
+        await asyncio.gather(*self._left, return_exceptions=True)
         if self._channel is not None:
             await self._channel.close()
             self._channel = None
+
+    def _leave(self, stream: GrpcCall, call: Call) -> None:
+        task = asyncio.create_task(stream.leave(lambda: self._stop(call)), name=TASK_NAME)
+        self._left.add(task)
+        task.add_done_callback(self._left.discard)
+
+    async def _stop(self, call: Call) -> None:
+        """End what the call asked for, where it asked a generator: an ensemble has no such input."""
+        if call.contract is GENERATOR and "stop" not in call.tensors:
+            stop = Call(call.model, call.request_id, {"stop": (True,)}, stream=False, version=call.version)
+            async with aclosing(self.chunks(stop)) as chunks:
+                async for _ in chunks:
+                    pass
 
     def _connect(self) -> None:
         if self._channel is not None:

@@ -31,6 +31,8 @@ class ScriptedTriton:
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self.left = threading.Event()  # a client left an endless answer
+        self.resets = 0  # clients that broke their connection to do so
+        self._stopped: set[str] = set()
         self.grpc_url = ""
         self.http_url = ""
         self.metadata: dict[str, str] = {}
@@ -39,6 +41,7 @@ class ScriptedTriton:
     def play(self, request: dict[str, Any]) -> Iterator[Outputs]:
         self.requests.append(request)
         if request["inputs"].get("stop"):
+            self._stopped.add(request["id"])
             yield from _words([""], "cancelled")
             return
         command, _, rest = str(request["inputs"].get("text_input", self.chat_command)).partition(" ")
@@ -48,15 +51,22 @@ class ScriptedTriton:
             yield _outputs("some", None, 1)
             raise Refused(rest)
         if command == "endless":
-            yield from self._endless()
+            yield from self._endless(request["id"])
         else:
             yield from _words(rest.split("|"), "length")
 
-    def _endless(self) -> Iterator[Outputs]:
+    def _endless(self, request_id: str) -> Iterator[Outputs]:
         count = 0
-        while not self.left.wait(0.005):
+        while request_id not in self._stopped and not self.left.wait(0.005):
             count += 1
             yield _outputs("x", None, count)
+        self.left.set()
+        yield _outputs("", "cancelled", count)
+
+    def reset(self) -> None:
+        """A client broke its connection."""
+        self.resets += 1
+        self.left.set()
 
 
 def _words(words: list[str], reason: str) -> Iterator[Outputs]:
@@ -86,7 +96,7 @@ class GrpcSide(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[m
     def ModelStreamInfer(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
         self._triton.metadata = {key: str(value) for key, value in context.invocation_metadata()}
         ended = threading.Event()
-        context.add_callback(lambda: None if ended.is_set() or context.code() else self._triton.left.set())
+        context.add_callback(lambda: None if ended.is_set() or context.code() else self._triton.reset())
         for request in requests:
             if request.model_name != "smollm2-generator":
                 context.abort(grpc.StatusCode.NOT_FOUND, f"Request for unknown model: '{request.model_name}'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, closing
 from typing import Any
 
@@ -168,6 +169,34 @@ def test_cancelling_the_task_cancels_on_the_server(url: str, triton: Any) -> Non
 
     asyncio.run(cancel())
     assert triton.left.is_set()
+
+
+@pytest.mark.parametrize("how", ["close", "cancel", "end the client"])
+def test_who_leaves_a_grpc_stream_sends_stop_and_resets_nothing(how: str, triton: Any) -> None:
+    """Triton 2.50 loses count of requests whose streams are reset, and dies of it now and then."""
+
+    async def leave() -> None:
+        async with AsyncClient(triton.grpc_url) as client:
+            chunks = client.stream("endless")
+            await anext(chunks)
+            if how == "close":
+                await chunks.aclose()
+            elif how == "cancel":
+                reading = asyncio.ensure_future(_read_all(chunks))
+                await asyncio.sleep(0)
+                reading.cancel()
+                await asyncio.wait({reading})
+
+    asyncio.run(leave())
+    assert triton.left.is_set()
+    assert triton.resets == 0
+    assert [request["inputs"]["stop"] for request in triton.requests[1:]] == [True]
+    assert triton.requests[1]["id"] == triton.requests[0]["id"]
+
+
+async def _read_all(chunks: AsyncGenerator[Chunk, None]) -> None:
+    async for _ in chunks:
+        pass
 
 
 def test_many_requests_share_one_connection(url: str) -> None:
