@@ -9,7 +9,7 @@ from python_llm.engine import Event, Failed, Finished, PromptLogProbs, Tokens, T
 
 __all__ = ["Collector"]
 
-_PATIENCE_SECONDS = 60.0  # only catches hangs
+_PATIENCE_SECONDS = 300.0  # only catches hangs: a prompt of 32K tokens on a busy machine takes minutes
 
 
 class Collector:
