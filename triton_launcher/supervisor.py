@@ -56,7 +56,7 @@ def serve(options: ServeOptions) -> int:
         gateway = None
         if options.gateway_port:
             gateway = GatewayProcess(options, launch.admin_key)
-            stack.callback(gateway.kill)
+            stack.callback(gateway.end)
         return Supervisor(launch, folder, health, gateway=gateway).run({entry.name for entry in entries})
 
 

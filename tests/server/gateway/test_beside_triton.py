@@ -39,7 +39,9 @@ def test_it_lives_as_long_as_the_launcher_and_ends_first(tmp_path: Path) -> None
         server.wait_until(lambda: gateway() not in (0, old) and ready(), "another gateway")
         killed, survivor = server.tritonserver(), gateway()
         os.kill(killed, signal.SIGKILL)
-        server.wait_until(lambda: server.tritonserver() not in (0, killed) and ready(), "Triton back")
+        server.wait_until(
+            lambda: server.tritonserver() not in (0, killed) and server.is_ready() and ready(), "Triton back"
+        )
         assert gateway() == survivor
     finally:
         code = server.stop()
