@@ -80,10 +80,10 @@ def long_load(served: Served, seed: int, count: int, routes: Sequence[Route]) ->
 
 
 def saturation(served: Served, seed: int, minutes: float) -> Seen:
-    """Never fewer than 64 in flight for so long: no restart, never unready, no growth."""
+    """Never fewer than 64 in flight for so long: no restart, never unready. Clients leave by ``stop``, as ours do."""
     seen = Seen(f"{minutes:g} minutes at saturation, {IN_FLIGHT} in flight through every route, seed {seed}")
     first, restarts = served.server.tritonserver(), served.server.ready()[1]["restarts"]
-    load = BackgroundLoad(served, seed, in_flight=IN_FLIGHT)
+    load = BackgroundLoad(served, seed, in_flight=IN_FLIGHT, change=Plan.stays)
     load.await_answers(_WARM_UP)
     marks, begun, unready = served.resident(), time.monotonic(), 0
     while time.monotonic() - begun < minutes * 60 and load.running:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import replace
 
 from build_engines.live_server import LiveServer
 from python_llm.contract import role_model
@@ -20,21 +19,13 @@ WAIT_SECONDS = 60.0  # an unload that takes longer never ends
 AWAY = ("not_loaded", "unknown model", "not ready", "no available", "stopped accepting")
 
 
-def stay(plan: Plan) -> Plan:
-    """Send ``stop`` and stay to the end: Triton 2.50 loses count of requests whose clients go away, and then an unload
-    does not end. It does so for each client that leaves an ensemble, and for one that leaves in the moment its stream
-    ends.
-    """
-    return replace(plan, leave="stop") if plan.leave else plan
-
-
 def test_unload_and_load_under_traffic_ends_every_request_once(victim: Served) -> None:
     server, name = victim.server, victim.name
     start_afresh(server)  # the tests before had clients that left: Triton's count of them never ends
     first, restarts = server.tritonserver(), server.ready()[1]["restarts"]
     models = [*(role_model(name, role) for role in ("tokenizer", "generator", "detokenizer", "unary")), name]
     control = LiveServer(server.http_url)
-    load = BackgroundLoad(victim, seed=77, routes=ROUTES, change=stay)
+    load = BackgroundLoad(victim, seed=77, routes=ROUTES, change=Plan.stays)
     load.await_answers(40)
     stuck = control.unload(reversed(models), WAIT_SECONDS)
     if stuck:  # Triton lost count all the same: the models are told as such, and a restart is the remedy
