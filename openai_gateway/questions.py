@@ -68,11 +68,10 @@ def prefix_of(prompt: Prompt, body: SamplingFields) -> str:
         return _digest(f"key {body.prompt_cache_key}")
     if isinstance(prompt, str):
         return prefix_of_text(prompt, body.cache_salt)
-    messages = prompt["messages"] if isinstance(prompt, Mapping) else prompt
-    if messages and isinstance(messages[0], Mapping):
-        begin = json.dumps(_opening(messages))[:_PREFIX]
-    else:
-        begin = json.dumps(list(prompt[: _PREFIX // 4]))
+    items: Sequence[Any] = prompt["messages"] if isinstance(prompt, Mapping) else prompt
+    if items and isinstance(items[0], Mapping):
+        items = _opening(items)
+    begin = json.dumps(list(items[: _PREFIX // 4]))[: 4 * _PREFIX]
     return _digest(f"{body.cache_salt or ''} {begin}")
 
 
