@@ -33,10 +33,12 @@ _BUILD_FLAGS = {
     "MAX_SEQ_LEN": "--max-seq-len",
     "MAX_NUM_TOKENS": "--max-num-tokens",
 }
+# Those that are set or not.
+_BUILD_SWITCHES = {"ALLOW_QUALITY_LOSS": "--allow-quality-loss", "TRUST_REMOTE_CODE": "--trust-remote-code"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    variables = ", ".join(_BUILD_FLAGS)
+    variables = ", ".join([*_BUILD_FLAGS, *_BUILD_SWITCHES])
     parser.usage = "%(prog)s [options] [-- options of triton-llm serve]"
     parser.epilog = f"A build reads these variables: {variables}."
     parser.add_argument(
@@ -103,4 +105,5 @@ def _build(args: argparse.Namespace, name: str, artifact: Path, environment: Map
         )
     chosen = ((flag, environment.get(variable, "")) for variable, flag in _BUILD_FLAGS.items())
     flags = [argument for flag, value in chosen if value for argument in (flag, value)]
+    flags += [flag for variable, flag in _BUILD_SWITCHES.items() if environment.get(variable)]
     return ["build", args.model, "--name", name, "--engines", str(args.engines), *flags]

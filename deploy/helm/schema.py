@@ -140,7 +140,11 @@ def _shape(key: str, default: Any) -> dict[str, Any]:
         items = {"type": "object"} if key in _LISTS_OF_OBJECTS else {"type": "string"}
         return {"type": "array", "items": {"type": "integer"} if key == "buildPorts" else items}
     kinds: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
-    kind = "number" if key in ("waitingPerReplica", "kvFraction", "ttftSeconds") else kinds[type(default)]
+    kind = (
+        "number"
+        if key in ("waitingPerReplica", "tokensPerSecond", "kvFraction", "ttftSeconds")
+        else kinds[type(default)]
+    )
     return {"type": kind}
 
 

@@ -63,10 +63,12 @@ def test_nothing_to_build_from_is_refused(tmp_path: Path, words: list[str], said
 def test_the_variables_are_flags_of_the_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for place, name in enumerate(_BUILD_FLAGS, 1):
         monkeypatch.setenv(name, str(place))
+    monkeypatch.setenv("ALLOW_QUALITY_LOSS", "1")
     (build, _, _) = _steps(arguments("--model", "smollm2", "--engines", str(tmp_path)))
     parser = argparse.ArgumentParser()
     build_cli.add_arguments(parser)
     read = parser.parse_args(build[1:])
+    assert (read.allow_quality_loss, read.trust_remote_code) == (True, False)
     found = [str(getattr(read, flag[2:].replace("-", "_"))) for flag in _BUILD_FLAGS.values()]
     assert found == [str(place) for place in range(1, len(_BUILD_FLAGS) + 1)]
 

@@ -1,0 +1,1 @@
+"""What the chart's autoscaling would do: `python -m deploy.autoscaling` simulates it from the rendered settings."""
