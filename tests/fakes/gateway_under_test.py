@@ -28,6 +28,7 @@ class GatewayUnderTest:
     process: subprocess.Popen[bytes]
     log: Path
     url: str = ""
+    key: str = ""  # an operator's, where the gateway asks for keys
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"{self.url}{path}", timeout=30) as answer:
@@ -40,7 +41,10 @@ class GatewayUnderTest:
             return json.load(answer)
 
     def servers(self) -> dict[str, dict[str, Any]]:
-        return {server["name"]: server for server in self.get("/admin/servers")}
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        request = urllib.request.Request(f"{self.url}/admin/servers", headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return {server["name"]: server for server in json.load(answer)}
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of the samples of that name whose labels hold these."""
@@ -70,7 +74,7 @@ def upstream_of(server: ServerUnderTest) -> str:
 
 @contextmanager
 def running_gateway(
-    servers: Sequence[ServerUnderTest], log: Path, *, extra: Sequence[str] = ()
+    servers: Sequence[ServerUnderTest], log: Path, *, extra: Sequence[str] = (), key: str = ""
 ) -> Iterator[GatewayUnderTest]:
     """In front of ``servers`` until the block ends; all of them are ready when it begins."""
     command = [sys.executable, "-m", "triton_llm.cli", "gateway", "--port", "0", *extra]
@@ -78,7 +82,7 @@ def running_gateway(
         command += ["--upstream", upstream_of(server)]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-    gateway = GatewayUnderTest(process, log)
+    gateway = GatewayUnderTest(process, log, key=key)
     try:
         gateway.wait_until(lambda: process.poll() is not None or _SAYS.search(log.read_text()), "the gateway to listen")
         said = _SAYS.search(log.read_text("utf-8"))
