@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tritonclient.grpc as triton
 
-__all__ = ["ask", "executions", "inputs_of", "later"]
+__all__ = ["ask", "executions", "inferences", "inputs_of", "later"]
 
 
 def inputs_of(ids: Any, mask: Any = None, top_k: int | None = None) -> list[Any]:
@@ -42,3 +42,8 @@ def later(client: Any, model: str, ids: Any, output: str, answers: list[Any], nu
 
 def executions(client: Any, model: str) -> int:
     return int(client.get_inference_statistics(model).model_stats[0].execution_count)
+
+
+def inferences(client: Any, model: str) -> int:
+    """Rows that Triton has counted."""
+    return int(client.get_inference_statistics(model).model_stats[0].inference_count)
