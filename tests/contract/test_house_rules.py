@@ -183,6 +183,7 @@ DATES = {
     "clients/triton_llm_client/batch_openai.py",
     "openai_gateway/answer_head.py",
     "openai_gateway/routes/models.py",
+    "triton_launcher/log_lines.py",
 }
 
 
