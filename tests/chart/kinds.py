@@ -32,7 +32,7 @@ def problems(manifest: Mapping[str, Any]) -> list[str]:
     if key in _foreign():
         found = jsonschema.Draft202012Validator(_foreign()[key]).iter_errors(manifest)
         told = [f"{key} {'.'.join(map(str, each.absolute_path))}: {each.message}" for each in found]
-        return told + [problem for problem in _pods_of(manifest) for problem in problems(problem_pod(problem))]
+        return told + [problem for pod in _pods_of(manifest) for problem in problems(problem_pod(pod))]
     try:
         kubernetes_validate.validate(dict(manifest), _KUBERNETES, strict=True)
     except kubernetes_validate.ValidationError as error:

@@ -68,7 +68,16 @@ def _rendered(values: str, generation: int, release: str) -> str:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(values)
         file.flush()
-        command = [helm(generation), "template", release, CHART, "--namespace", NAMESPACE, "--values", file.name]
+        command = [
+            str(helm(generation)),
+            "template",
+            release,
+            str(CHART),
+            "--namespace",
+            NAMESPACE,
+            "--values",
+            file.name,
+        ]
         done = subprocess.run(
             [*command, "--kube-version", "1.33"], capture_output=True, text=True, timeout=120, check=False
         )

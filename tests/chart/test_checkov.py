@@ -32,7 +32,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
         manifests = read_golden(file.name)
         inner = [_named(where, pod) for where, pod in pods(manifests.of("LeaderWorkerSet"))]
         (folder / file.name).write_text(yaml.safe_dump_all([*manifests, *inner]), "utf-8")
-    command = [*checkov(), "-d", folder, "--framework", "kubernetes", "--skip-download", "--compact", "-o", "json"]
+    command = [*checkov(), "-d", str(folder), "--framework", "kubernetes", "--skip-download", "--compact", "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=folder)
     report = json.loads(done.stdout)
     assert report["summary"]["passed"] > 1000, "it looked at too little"

@@ -13,7 +13,6 @@ import yaml
 
 from tests.chart.dockerfile import Dockerfile
 from tests.chart.tools import ROOT, script
-from triton_launcher.container_cli import add_arguments as container_arguments
 from triton_launcher.options import ServeOptions
 
 DOCKER = ROOT / "deploy" / "docker"
@@ -24,7 +23,15 @@ OURS = ["Dockerfile.cpu", "Dockerfile.gateway"]
 def composed(*profiles: str) -> dict[str, Any]:
     """The services as compose understands them; without profiles, those of .env."""
     chosen = [word for profile in profiles for word in ("--profile", profile)]
-    command = [script("docker-compose"), "-f", ROOT / "docker-compose.yml", *chosen, "config", "--format", "json"]
+    command = [
+        str(script("docker-compose")),
+        "-f",
+        str(ROOT / "docker-compose.yml"),
+        *chosen,
+        "config",
+        "--format",
+        "json",
+    ]
     environment = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -115,7 +122,6 @@ def test_the_cpu_image_begins_with_the_launchers_own_verb() -> None:
     assert {variables[f"{name.upper()}_PORT"] for name in ("http", "grpc", "metrics", "health")} == {
         str(port) for port in vars(ServeOptions().ports).values()
     }
-    assert container_arguments
 
 
 @pytest.mark.parametrize("name", OURS)

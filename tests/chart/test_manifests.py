@@ -29,7 +29,7 @@ def test_it_renders_as_the_golden_manifests_say(file: Path, generation: int) -> 
 @GENERATIONS
 @FILES
 def test_the_strict_linter_finds_nothing(file: Path, generation: int) -> None:
-    command = [helm(generation), "lint", CHART, "--strict", "--kube-version", "1.33", "--values", file]
+    command = [str(helm(generation)), "lint", str(CHART), "--strict", "--kube-version", "1.33", "--values", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

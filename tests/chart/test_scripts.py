@@ -22,7 +22,7 @@ _SAY = '#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n'
 def run(name: str, *arguments: str, programs: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """With ``programs`` first on PATH."""
     environment: Mapping[str, str] = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
-    command = ["/bin/sh", FILES / name, *arguments]
+    command = ["/bin/sh", str(FILES / name), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
@@ -71,7 +71,7 @@ def test_the_leader_starts_a_rank_for_each_gpu_of_the_group(programs: Path) -> N
     text = (FILES / "lead.sh").read_text("utf-8").replace("/tmp/known_hosts", str(programs / "known_hosts"))
     (programs / "key").write_text("ssh-ed25519 AAAA", "utf-8")
     (programs / "lead.sh").write_text(text.replace("/ssh/ssh_host_ed25519_key.pub", str(programs / "key")), "utf-8")
-    command = ["/bin/sh", programs / "lead.sh", "8", "triton-llm", "serve"]
+    command = ["/bin/sh", str(programs / "lead.sh"), "8", "triton-llm", "serve"]
     environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment)
     said = done.stdout.splitlines()
@@ -85,6 +85,6 @@ def test_the_leader_starts_a_rank_for_each_gpu_of_the_group(programs: Path) -> N
 
 @pytest.mark.parametrize("name", ["test-ready.py", "test-kserve.py", "test-chat.py"])
 def test_a_hook_fails_where_nobody_answers(name: str) -> None:
-    command = [sys.executable, FILES / name, "http://127.0.0.1:9", "m"]
+    command = [sys.executable, str(FILES / name), "http://127.0.0.1:9", "m"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
