@@ -89,7 +89,8 @@ addEventListener("keydown", (event) => {
   if (sidebar.isOpen) sidebar.close();
   else chat.stop();
 });
-addEventListener("pagehide", () => chat.keepAll());
+addEventListener("pagehide", () => chat.leave());
+addEventListener("pageshow", ({ persisted }) => persisted && chat.comeBack());
 addEventListener("storage", (event) => {
   if (event.key === null || isShelf(nameOf(event) ?? "")) sidebar.show();
 });

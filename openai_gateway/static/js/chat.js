@@ -9,6 +9,7 @@ import { newConversation, newMessage, requestOf, titleOf } from "./conversation.
 const KEEP_EVERY_MS = 1000;
 
 export class Chat extends EventTarget {
+  #left = false;
   #running = new Map(); // conversation id -> {controller, conversation}
 
   constructor(gateway, library, conversation) {
@@ -90,9 +91,17 @@ export class Chat extends EventTarget {
     this.#running.get(this.conversation.id)?.controller.abort();
   }
 
-  /** Keep what is being written: the page is about to go. */
-  keepAll() {
+  /** The page is about to go: keep what is being written, and do not take the end of its connection for an error. */
+  leave() {
+    this.#left = true;
     for (const { conversation } of this.#running.values()) this.library.keep(conversation);
+  }
+
+  /** The page is shown again out of the browser's cache: what was being written was broken off. */
+  comeBack() {
+    this.#left = false;
+    this.#running.clear();
+    this.open(this.conversation.id);
   }
 
   async #answer(conversation) {
@@ -112,7 +121,7 @@ export class Chat extends EventTarget {
       kept = performance.now();
       this.library.keep(conversation);
     });
-    if (this.#running.get(conversation.id) !== run) return; // deleted meanwhile
+    if (this.#left || this.#running.get(conversation.id) !== run) return; // deleted meanwhile
     this.#running.delete(conversation.id);
     this.#keep(conversation);
     this.#tell("changed");
