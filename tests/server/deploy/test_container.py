@@ -62,17 +62,18 @@ def test_it_builds_serves_leaves_and_ends_with_nothing_torn(folder: Path) -> Non
         for hook, arguments in (("ready", [server.health_url]), ("kserve", [server.http_url, "Tiny.1"])):
             subprocess.run([sys.executable, HOOKS / f"test-{hook}.py", *arguments], check=True, timeout=120)
         alone = "".join(grpc_stream(server, "Tiny.1-generator", PROMPT, TOKENS))
-        streams = OpenStreams(server, "Tiny.1-generator", 3, PROMPT, TOKENS)
-        streams.await_first_texts()
         leave = ["drain", "--settle-seconds", "0", "--wait-seconds", "0"]
         ports = ["--health-port", str(server.health_port), "--metrics-port", str(server.metrics_port)]
         subprocess.run([sys.executable, "-m", "triton_llm.cli", *leave, *ports], check=True, timeout=120)
         assert server.ready()[0] == 503
+        streams = OpenStreams(server, "Tiny.1-generator", 3, PROMPT, TOKENS)  # it still serves
+        streams.await_first_texts()
         server.process.send_signal(signal.SIGTERM)
+        assert any("".join(texts) != alone for texts in streams.texts), "nothing was in flight"
         streams.await_ends()
         assert [error for error in streams.errors if error] == []
         assert {"".join(texts) for texts in streams.texts} == {alone}
-        assert server.stop() == 0
+        assert server.process.wait(120) == 0  # a second signal would hasten it
     assert_nothing_remains(marker)
     sources = {record["source"] for record in said(server)}
     assert sources == {"launcher", "tritonserver"}
