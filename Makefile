@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := serve,build,client,gateway,bench,dev
+EXTRAS := serve,build,client,gateway,otel,bench,dev
 
 MODEL ?= smollm2
 ROLE ?= text

@@ -21,7 +21,7 @@ from triton_llm_client.chunks import Chunk, chunks_of
 from triton_llm_client.failures import from_grpc, from_message
 from triton_llm_client.grpc_call import TASK_NAME, GrpcCall
 from triton_llm_client.tensors import checked_inputs, pack, shape_of, unpack
-from triton_llm_client.transport import Call
+from triton_llm_client.transport import Call, Headers
 
 __all__ = ["GrpcTransport"]
 
@@ -38,10 +38,11 @@ _OPTIONS = (
 class GrpcTransport:
     """See Transport. ``address`` is host:port. The channel opens with the first call, on that call's event loop."""
 
-    def __init__(self, address: str, *, tls: bool = False) -> None:
+    def __init__(self, address: str, *, tls: bool = False, headers: Headers = dict) -> None:
         self.url = f"{'grpcs' if tls else 'grpc'}://{address}"
         self._address = address
         self._tls = tls
+        self._headers = headers
         self._channel: Any = None
         self._stream_infer: Any = None
         self._open: dict[GrpcCall, Call] = {}
@@ -52,7 +53,7 @@ class GrpcTransport:
         self._connect()
         # Errors come as messages in the stream. Triton 2.50 also offers status codes (metadata triton_grpc_error), and
         # dies of it: a segmentation fault within a few refused requests.
-        stream = GrpcCall(self._stream_infer(request))
+        stream = GrpcCall(self._stream_infer(request, metadata=tuple(self._headers().items()) or None))
         self._open[stream] = call
         ended, error, first = False, None, call.first_index
         try:

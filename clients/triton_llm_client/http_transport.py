@@ -14,7 +14,7 @@ from triton_llm_client.chunks import Chunk, chunks_of
 from triton_llm_client.failures import ServerUnreachable, from_http, from_message
 from triton_llm_client.sse import SseParser
 from triton_llm_client.tensors import checked_inputs, json_fields
-from triton_llm_client.transport import Call
+from triton_llm_client.transport import Call, Headers
 
 __all__ = ["HttpTransport"]
 
@@ -26,8 +26,9 @@ _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 class HttpTransport:
     """See Transport. ``transport`` replaces the network in tests."""
 
-    def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None, headers: Headers = dict) -> None:
         self.url = url
+        self._headers = headers
         try:
             _ = httpx.URL(url).host  # decodes an international name, which httpx else does while it connects
             self._client = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT, limits=_LIMITS, transport=transport)
@@ -35,11 +36,11 @@ class HttpTransport:
             raise CallerMistake(f"url '{url}': {error}; write http://host:port.") from error
 
     async def chunks(self, call: Call) -> AsyncGenerator[Chunk, None]:
-        body = _body(call)
+        body, headers = _body(call), {**self._headers(), **_HEADERS}
         version = f"/versions/{call.version}" if call.version else ""
         route = f"/v2/models/{call.model}{version}/{'generate_stream' if call.stream else 'generate'}"
         try:
-            async with self._client.stream("POST", route, content=body, headers=_HEADERS) as response:
+            async with self._client.stream("POST", route, content=body, headers=headers) as response:
                 if response.status_code != 200:
                     raise from_http(response.status_code, _message(await response.aread()))
                 if not call.stream:

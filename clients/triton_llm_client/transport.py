@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,9 @@ from python_llm.errors import CallerMistake
 from triton_llm_client.chunks import Chunk
 from triton_llm_client.params import Tensors
 
-__all__ = ["DEFAULT_GRPC_PORT", "DEFAULT_HTTP_PORT", "Call", "Transport", "open_transport"]
+__all__ = ["DEFAULT_GRPC_PORT", "DEFAULT_HTTP_PORT", "Call", "Headers", "Transport", "open_transport"]
+
+Headers = Callable[[], Mapping[str, str]]
 
 DEFAULT_HTTP_PORT = 8000
 DEFAULT_GRPC_PORT = 8001
@@ -60,8 +62,10 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
-def open_transport(url: str) -> Transport:
+def open_transport(url: str, *, headers: Headers = dict) -> Transport:
     """Choose the wire by the URL's scheme: ``http://``, ``https://``, ``grpc://``, ``grpcs://``; without one gRPC.
+
+    ``headers`` is asked at each call for what goes with it, such as ``traceparent``.
 
     Raises:
         CallerMistake: another scheme, no host, or what is no address at all.
@@ -74,12 +78,12 @@ def open_transport(url: str) -> Transport:
     if scheme in ("http", "https"):
         from triton_llm_client.http_transport import HttpTransport
 
-        return HttpTransport(url.rstrip("/"))
+        return HttpTransport(url.rstrip("/"), headers=headers)
     if scheme not in ("grpc", "grpcs") and separator:
         raise CallerMistake(f"url '{url}': scheme '{scheme}'; it must be grpc, grpcs, http or https.")
     from triton_llm_client.grpc_transport import GrpcTransport
 
-    return GrpcTransport(address, tls=scheme == "grpcs")
+    return GrpcTransport(address, tls=scheme == "grpcs", headers=headers)
 
 
 def _check_port(url: str, address: str) -> None:

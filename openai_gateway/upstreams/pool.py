@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from openai_gateway.metrics import GatewayMetrics
+from openai_gateway.telemetry import trace_headers
 from openai_gateway.upstreams.address import Address
 from openai_gateway.upstreams.breaker import Breaker
 from openai_gateway.upstreams.facts import read_facts
@@ -27,6 +28,7 @@ from triton_llm_client.transport import Transport, open_transport
 __all__ = ["Pool"]
 
 _log = logging.getLogger(__name__)
+_open = partial(open_transport, headers=trace_headers)
 
 
 class Pool:
@@ -40,7 +42,7 @@ class Pool:
         *,
         admin_key: str = "",
         client: httpx.AsyncClient | None = None,
-        transport: Callable[[str], Transport] = open_transport,
+        transport: Callable[[str], Transport] = _open,
     ) -> None:
         """``client`` looks at health ports; ``transport`` opens the wire to a server's URL."""
         self._addresses = tuple(addresses)

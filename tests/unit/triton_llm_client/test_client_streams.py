@@ -21,6 +21,7 @@ from python_llm.errors import (
     Unavailable,
 )
 from triton_llm_client import AsyncClient, Chunk, Client, GenerateParams, ServerUnreachable
+from triton_llm_client.transport import open_transport
 
 WAIT_SECONDS = 60.0  # only catches hangs
 
@@ -197,6 +198,14 @@ def test_who_leaves_a_grpc_stream_sends_stop_and_resets_nothing(how: str, triton
 async def _read_all(chunks: AsyncGenerator[Chunk, None]) -> None:
     async for _ in chunks:
         pass
+
+
+def test_headers_go_with_each_call(triton: Any) -> None:
+    numbers = iter("12")
+    with Client(transport=open_transport(triton.grpc_url, headers=lambda: {"traceparent": next(numbers)})) as client:
+        for number in "12":
+            client.generate("words a")
+            assert triton.metadata["traceparent"] == number
 
 
 def test_many_requests_share_one_connection(url: str) -> None:
