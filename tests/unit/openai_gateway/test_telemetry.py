@@ -51,8 +51,7 @@ def test_a_span_goes_on_from_the_callers_and_to_the_server_and_tells_nothing_of_
         assert trace == CALLERS
         spans = {format(span.context.span_id, "016x"): span for span in exporter.get_finished_spans() if span.context}
         assert parent in spans
-        assert spans[parent].attributes is not None
-        assert spans[parent].attributes["http.route"] == "/v1/completions"
+        assert dict(spans[parent].attributes or {})["http.route"] == "/v1/completions"
         assert SECRET not in "".join(span.to_json() for span in spans.values())
 
 
