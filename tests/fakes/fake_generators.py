@@ -114,7 +114,7 @@ def answer(call: Call, tokens_a_chunk: int = 1) -> Iterator[Chunk]:
     """The chunks of the whole answer, its sequences in turn."""
     asked = call.tensors
     count, first = _one(asked, "num_return_sequences", 1), _one(asked, "resume_index", 0)
-    resumed = list(asked.get("resume_ids", ()))
+    resumed = [int(token) for token in asked.get("resume_ids", ())]
     most = _one(asked, "max_tokens", 16)
     if count > 1 and (resumed or first):
         raise InvalidRequest("resume_one_sequence", "resume_ids: one sequence is resumed at a time.")
