@@ -115,7 +115,8 @@ soak: setup ## REQUESTS=… MINUTES=… ROUNDS=…: load, saturation and chaos; 
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy triton_llm build_engines backends/python_llm triton_launcher clients/triton_llm_client tests docs/generate.py
+	$(BIN)/mypy triton_llm build_engines backends/python_llm triton_launcher clients/triton_llm_client openai_gateway tests \
+		docs/generate.py
 
 format: setup ## let ruff format the code
 	$(BIN)/ruff check --fix .
