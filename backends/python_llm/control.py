@@ -116,12 +116,12 @@ def _waits(request: Mapping[str, Any]) -> bool:
 
 
 def _limit(request: Mapping[str, Any]) -> int:
-    limit = request.get("limit", _USUAL_HASHES)
+    limit: Any = request.get("limit", _USUAL_HASHES)
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MAX_HASHES:
         raise InvalidRequest(
             "limit_out_of_range", f"control: limit {limit!r}; it must be a whole number from 1 to {_MAX_HASHES}."
         )
-    return limit
+    return int(limit)
 
 
 def _answer(reply: Reply, record: Mapping[str, Any]) -> None:

@@ -43,7 +43,15 @@ class TensorrtBuilder:
     engine = "tensorrt"
     kind = "tensorrt-plan"
     role = "scorer"
-    packages = ("tensorrt", "polygraphy", "onnx", "onnxruntime", "onnxscript", "transformers", "torch")
+    packages: tuple[str, ...] = (
+        "tensorrt",
+        "polygraphy",
+        "onnx",
+        "onnxruntime",
+        "onnxscript",
+        "transformers",
+        "torch",
+    )
     formats: Mapping[str, str] = {"none": "fp32", "fp16": "fp16", "int8": "int8, Q/DQ", "fp8": "fp8, Q/DQ"}
     has_limits = True
 

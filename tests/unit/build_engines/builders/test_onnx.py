@@ -24,7 +24,8 @@ class Small(torch.nn.Module):
         self.last = torch.nn.Linear(16, 64)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        return self.last(self.table(input_ids) * attention_mask[..., None])
+        logits: torch.Tensor = self.last(self.table(input_ids) * attention_mask[..., None])
+        return logits
 
 
 @torch.library.custom_op("triton_llm_test::unknown", mutates_args=())
@@ -39,7 +40,8 @@ def _(value: torch.Tensor) -> torch.Tensor:
 
 class WithUnknown(Small):
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        return unknown(super().forward(input_ids, attention_mask))
+        logits: torch.Tensor = unknown(super().forward(input_ids, attention_mask))
+        return logits
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def test_the_profile_comes_from_the_limits_and_holds_for_both_inputs() -> None:
         ({"max_seq_len": 64, "max_input_len": 32}, "max_input_len 32: a scorer's text is its whole sequence"),
     ],
 )
-def test_limits_that_cannot_be_are_refused(knobs: dict[str, int], part: str) -> None:
+def test_limits_that_cannot_be_are_refused(knobs: dict[str, Any], part: str) -> None:
     with pytest.raises(SpecError, match=part):
         shapes_of(spec(**knobs), context=4096)
 
@@ -67,8 +67,8 @@ class Small(torch.nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         constant = torch.cos(torch.arange(16) / 3.0) * torch.sin(torch.arange(16) / 5.0)
-        hidden = self.table(input_ids) * constant * attention_mask[..., None]
-        return self.last(hidden)
+        logits: torch.Tensor = self.last(self.table(input_ids) * constant * attention_mask[..., None])
+        return logits
 
 
 def test_folding_and_sanitising_leave_a_smaller_graph_with_the_same_logits(tmp_path: Path) -> None:
