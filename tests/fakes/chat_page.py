@@ -44,6 +44,7 @@ class ChatPage:
         """Empty the browser's storage, and undo what a test set."""
         self.chrome.get("about:blank")
         self.cdp("Storage.clearDataForOrigin", origin=self.url.rstrip("/"), storageTypes="all")
+        self.cdp("Emulation.setFocusEmulationEnabled", enabled=True)  # a window that nobody looks at has the focus too
         self.size(DESKTOP)
         self.prefer()
 
@@ -83,12 +84,16 @@ class ChatPage:
         assert "error" not in answer, answer["error"]
         return answer["value"]
 
-    def shot(self, name: str) -> Path:
-        """A screenshot, once nothing moves any more."""
+    def settle(self) -> None:
+        """Wait until nothing moves any more, endless animations apart."""
         self.run_module(
             "await Promise.allSettled(document.getAnimations().filter(endless).map((a) => a.finished));"
             "function endless(a) { return a.effect.getTiming().iterations !== Infinity; }"
         )
+
+    def shot(self, name: str) -> Path:
+        """A screenshot, once nothing moves any more."""
+        self.settle()
         self.shots.mkdir(parents=True, exist_ok=True)
         file = self.shots / f"{name}.png"
         file.write_bytes(base64.b64decode(self.cdp("Page.captureScreenshot")["data"]))
