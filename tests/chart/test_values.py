@@ -96,7 +96,7 @@ def test_the_builds_arguments_mean_what_the_values_say() -> None:
     assert (knobs["tp"], knobs["pp"], knobs["gpu"], knobs["gpus_per_node"]) == (2, 1, "H100", 8)
     told = {**vars(read), **knobs, "check_quality": not read.no_quality_check}
     assert {name: list(told[name]) if isinstance(told[name], tuple) else told[name] for name in OPTIONS} == OPTIONS
-    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in OPTIONS.items()}
+    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in OPTIONS.items()}
     EngineSpec(model="org/M", quant="int4", **given)
 
 
