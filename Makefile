@@ -30,7 +30,7 @@ BUILD = $(BIN)/triton-llm build "$(MODEL)" --name "$(NAME)" --role $(ROLE) --eng
 	$(if $(MAX_BATCH_SIZE),--max-batch-size $(MAX_BATCH_SIZE)) $(if $(MAX_INPUT_LEN),--max-input-len $(MAX_INPUT_LEN)) \
 	$(if $(MAX_SEQ_LEN),--max-seq-len $(MAX_SEQ_LEN)) $(if $(MAX_NUM_TOKENS),--max-num-tokens $(MAX_NUM_TOKENS))
 
-.PHONY: help setup serve test test-unit test-server test-gpu chart helm-schema helm-golden autoscaling lint format build-engine repository chat generate bench perf-analyzer soak perplexity docs clean
+.PHONY: help setup serve test test-unit test-server test-browser test-gpu chart helm-schema helm-golden autoscaling lint format build-engine repository chat generate bench perf-analyzer soak perplexity docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -72,12 +72,16 @@ test: setup ## build the default model, then every test this machine can run
 	$(BIN)/triton-llm build smollm2
 	$(BIN)/python -m pytest tests/unit tests/contract
 	$(BIN)/python -m pytest tests/server
+	$(BIN)/python -m pytest tests/browser
 
 test-unit: setup ## the unit and contract rings: seconds
 	$(BIN)/python -m pytest tests/unit tests/contract
 
 test-server: setup ## the server ring: a real tritonserver
 	$(BIN)/python -m pytest tests/server
+
+test-browser: setup ## the browser ring: the chat page in headless Chromium; screenshots in run/screenshots
+	$(BIN)/python -m pytest tests/browser
 
 # In the GPU container the tests see its packages, and nothing of the CPU engine is installed.
 HAS_TRTLLM = $(shell $(PYTHON) -c "import importlib.util as u; print(u.find_spec('tensorrt_llm') and 1 or '')")

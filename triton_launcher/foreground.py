@@ -30,10 +30,11 @@ def run_in_foreground(command: Sequence[str], form: Format, log: Path | None = N
     """
     followed = FollowedFile(log) if log is not None else None
     with _stopped() as stopped:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        stopped(process.send_signal)
-        _pump(process, cast(IO[bytes], process.stdout), followed, form)
-        code = process.wait()
+        started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        with started as process:
+            stopped(process.send_signal)
+            _pump(process, cast(IO[bytes], process.stdout), followed, form)
+            code = process.wait()
     return code if code >= 0 else 128 - code
 
 

@@ -7,6 +7,9 @@ import pytest
 from chat_page import ChatPage
 from scripted_gateway import PAUSE, BreakOff, Refusal, ScriptedGateway
 
+UNDRAWN = """return [...document.querySelectorAll(".icon > use")]
+    .filter((use) => use.checkVisibility() && use.getBBox().width === 0).length"""
+
 
 @pytest.mark.parametrize(
     ("status", "title"),
@@ -74,6 +77,7 @@ def test_a_server_that_is_down_and_comes_back(page: ChatPage, gateway: ScriptedG
         assert "The gateway does not answer" in page.aside()
         assert "Is it still running?" in page.aside()
         page.wait(lambda: page.one("#connection").get_attribute("data-state") == "away", "the bar to say so")
+        assert page.run(UNDRAWN) == 0
         page.shot("server-down-light")
         page.size((360, 740))
         page.prefer(scheme="dark")

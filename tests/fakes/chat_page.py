@@ -71,7 +71,7 @@ class ChatPage:
         return self.chrome.execute_cdp_cmd(command, arguments)
 
     def run(self, script: str, *arguments: Any) -> Any:
-        return self.chrome.execute_script(script, *arguments)  # type: ignore[no-untyped-call]
+        return self.chrome.execute_script(script, *arguments)
 
     def run_module(self, script: str, *arguments: Any) -> Any:
         """The value of an async function's body; ``arguments`` are its ``arguments``."""
@@ -80,7 +80,7 @@ class ChatPage:
             f"(async function () {{ {script} }}).apply(null, arguments)"
             ".then((value) => done({ value }), (error) => done({ error: String(error.stack) }));"
         )
-        answer = self.chrome.execute_async_script(wrapped, *arguments)  # type: ignore[no-untyped-call]
+        answer = self.chrome.execute_async_script(wrapped, *arguments)
         assert "error" not in answer, answer["error"]
         return answer["value"]
 
@@ -101,7 +101,7 @@ class ChatPage:
 
     def complaints(self) -> list[str]:
         """What the browser's console said since the last time, failed requests left out."""
-        said = self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
+        said = self.chrome.get_log("browser")
         return [line["message"] for line in said if line["source"] != "network"]
 
     # Looking.

@@ -12,13 +12,13 @@ export function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** One of the drawings in icons.svg. */
+/** One of the drawings at the top of index.html. */
 export function icon(name, look = "icon") {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("class", look);
   svg.setAttribute("aria-hidden", "true");
   const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
-  use.setAttribute("href", `static/icons.svg#${name}`);
+  use.setAttribute("href", `#icon-${name}`);
   svg.append(use);
   return svg;
 }

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,22 @@ def test_beyond_loopback_the_administrative_apis_want_a_key(host: str) -> None:
     value = "model-repository,shared-memory,trace,logging:triton-llm-admin-key=the-key"
     assert {f"--http-restricted-api={value}", f"--grpc-restricted-protocol={value}"} <= set(line)
     assert {f"--http-address={host}", f"--grpc-address={host}", f"--metrics-address={host}"} <= set(line)
+
+
+def test_the_response_cache_is_asked_for_where_an_entry_wants_one(tmp_path: Path) -> None:
+    (tmp_path / "caches" / "local").mkdir(parents=True)
+    triton = replace(TRITON, backends=tmp_path / "backends")
+    flags = FLAGS | {"cache-directory", "cache-config"}
+    for size, expected in ((0, []), (4096, [f"--cache-directory={triton.caches}", "--cache-config=local,size=4096"])):
+        wants = ServeOptions(response_cache_bytes=size)
+        line = build_command(triton, flags, wants, ["a"], Path("/run/backends"), "prefix_1_", SECRETS)
+        assert [argument for argument in line if argument.startswith("--cache")] == expected
+
+
+@pytest.mark.parametrize("flags", [FLAGS, FLAGS | {"cache-directory", "cache-config"}])
+def test_a_response_cache_this_tritonserver_lacks_is_refused(flags: frozenset[str]) -> None:
+    with pytest.raises(LaunchRefused, match=r"scorer_cache_bytes 4096: .*no local response cache \(in '/t/caches'\)"):
+        command(ServeOptions(response_cache_bytes=4096), flags)
 
 
 def test_options_this_tritonserver_lacks_are_left_out() -> None:

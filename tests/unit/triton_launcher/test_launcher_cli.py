@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import argparse
+import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+from python_llm.contract import ROLES
 from triton_launcher.cli import add_arguments, read_options
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.options import ServeOptions
@@ -19,12 +22,13 @@ def options(*arguments: str) -> ServeOptions:
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HOST", "HTTP_PORT", "GRPC_PORT", "METRICS_PORT", "HEALTH_PORT"):
+    for name in ("HOST", "HTTP_PORT", "GRPC_PORT", "METRICS_PORT", "HEALTH_PORT", "GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
 
 
 def test_no_arguments_are_the_defaults() -> None:
-    assert options() == ServeOptions()
+    assert options() == ServeOptions(gateway_port=9000)
+    assert options("--no-gateway") == ServeOptions()
 
 
 def test_ports_and_host_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +62,17 @@ def test_the_welcome_names_the_ports_and_a_curl_line() -> None:
     text = welcome(ServeOptions(host="0.0.0.0"), ["a", "a-generator"])
     assert "http://127.0.0.1:8003/ready" in text
     assert "curl -N http://127.0.0.1:8000/v2/models/a-generator/generate_stream -d '{" in text
+
+
+def test_where_only_scorers_are_served_the_curl_line_asks_one_for_log_probs() -> None:
+    line = next(line for line in welcome(ServeOptions(), ["b", "a"]).splitlines() if "curl" in line)
+    program, url, flag, body = shlex.split(line)
+    assert (program, url, flag) == ("curl", "http://127.0.0.1:8000/v2/models/a/infer", "-d")
+    request = json.loads(body)
+    assert [row["name"] for row in request["inputs"]] == ["text_input"]
+    named = {row["name"] for row in request["outputs"]}
+    assert named <= {row.name for row in ROLES["scorer"].outputs}
+    assert "logits" not in named
 
 
 def test_the_log_is_read_line_by_line_as_it_grows(tmp_path: Path) -> None:
