@@ -101,7 +101,7 @@ class ChatPage:
 
     def complaints(self) -> list[str]:
         """What the browser's console said since the last time, failed requests left out."""
-        said = self.chrome.get_log("browser")
+        said = self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
         return [line["message"] for line in said if line["source"] != "network"]
 
     # Looking.
