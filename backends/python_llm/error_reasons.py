@@ -23,9 +23,9 @@ _REASONS = """
     not_supported nothing_allowed nothing_to_resume one_prompt outputs_and_cache prompt_too_long queue_full
     refused_by_library refused_by_triton request_failed request_too_long resume_breaks_guide resume_one_sequence
     sampling_parameters_not_json shared_memory_full template_refused too_many_logit_bias too_many_sequences
-    too_many_stop_token_ids two_adapters unknown_adapter unknown_guide_type unknown_input unknown_operation
-    unknown_parameter unknown_request unknown_sampling_parameter unreachable wait_not_boolean wrong_length wrong_shape
-    wrong_type
+    too_many_stop_token_ids top_k_out_of_range two_adapters unknown_adapter unknown_guide_type unknown_input
+    unknown_operation unknown_parameter unknown_request unknown_sampling_parameter unreachable wait_not_boolean
+    wrong_length wrong_shape wrong_type
 """
 REASONS = frozenset(_REASONS.split())
 # Reasons that begin or end with an input's name.
