@@ -23,10 +23,11 @@ _EXTRAS: Mapping[str, Sequence[str]] = {
 # Requests of unequal lengths share a batch.
 _RAGGED = {("detokenizer", "chunk_ids"), ("scorer", "input_ids"), ("scorer", "attention_mask")}
 _MICROSECONDS = 1000  # of a millisecond
+_NOTHING: Mapping[str, str] = {}
 
 
-def render_role(name: str, role: Role, instances: int = 1) -> str:
-    """The config.pbtxt of the model that plays ``role`` for the served model ``name``."""
+def render_role(name: str, role: Role, instances: int = 1, told: Mapping[str, str] = _NOTHING) -> str:
+    """The config.pbtxt of the model that plays ``role`` for the served model ``name``. ``told``: its parameters."""
     contract = ROLES[role]
     return _render(
         role_model(name, role),
@@ -36,6 +37,7 @@ def render_role(name: str, role: Role, instances: int = 1) -> str:
         _tensors("output", contract.outputs),
         f"instance_group [ {{ count: {instances}, kind: KIND_CPU }} ]",
         *_EXTRAS[role],
+        *(f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}' for key, value in told.items()),
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from build_engines.errors import StorageError, storage_errors
 from build_engines.model_config import ROLES_OF_A_MODEL, render_ensemble, render_role, render_scorer
 from build_engines.spec import check_folder_name, check_name
+from build_engines.told_facts import told_facts
 from python_llm.artifact import MANIFEST
 from python_llm.contract import generator_model, role_model
 from python_llm.records import RecordError
@@ -167,10 +168,9 @@ def _texts(name: str, artifact: Path, repository: Path, serving: ServingConfig) 
         model = role_model(name, role)
         path = _artifact_path(artifact, repository / model / "1", repository)
         entry = ModelEntry(role=role, artifact=path, serving=serving)
-        yield (
-            model,
-            {_MODEL_JSON: entry.to_json(), "config.pbtxt": render_role(name, role, _instances(role, serving))},
-        )
+        told = told_facts(artifact, serving) if role == "generator" else {}
+        config = render_role(name, role, _instances(role, serving), told)
+        yield model, {_MODEL_JSON: entry.to_json(), "config.pbtxt": config}
     yield name, {_KEEP: "", "config.pbtxt": render_ensemble(name)}
 
 

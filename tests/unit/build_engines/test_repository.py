@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bare_artifact import make_bare_artifact
 from build_engines import repository as entries
 from build_engines.errors import SpecError, StorageError
 from build_engines.model_config import ROLES_OF_A_MODEL, render_role
@@ -57,7 +58,7 @@ def test_a_served_model_is_three_steps_the_unary_view_and_the_ensemble(tmp_path:
 
 
 def test_the_committed_entries_of_the_default_model_are_what_would_be_written(repository: Path, tmp_path: Path) -> None:
-    made = entries.add_entry("smollm2", tmp_path / "engines" / "smollm2", repository)
+    made = entries.add_entry("smollm2", make_bare_artifact(tmp_path / "engines" / "smollm2"), repository)
     for model, folder in made.items():
         for file in (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()):
             golden = ROOT / "model_repository" / model / file
@@ -103,9 +104,7 @@ def test_knobs_are_kept_unless_given_anew(tmp_path: Path, repository: Path) -> N
 
 
 def test_list_and_remove(tmp_path: Path, repository: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "artifact.json").write_text("{}")
-    add_entry("a", tmp_path / "a", repository)
+    add_entry("a", make_bare_artifact(tmp_path / "a"), repository)
     add_entry("b", tmp_path / "b", repository)
     (repository / "foreign").mkdir()
     assert [(e.name, len(e.models), e.present) for e in list_entries(repository)] == [("a", 5, True), ("b", 5, False)]
