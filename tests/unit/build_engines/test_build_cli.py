@@ -76,7 +76,7 @@ def test_verify_finds_an_edited_byte(command: list[str], engines: Path, capsys: 
     [
         (["nowhere/at/all"], "no such folder"),
         (["smollm2", "--quant", "int2"], "quant 'int2'"),
-        (["smollm2", "--engine", "onnx"], "engine 'onnx'"),
+        (["smollm2", "--engine", "caffe"], "engine 'caffe'"),
         (["smollm2", "--offline"], "offline mode is on"),
         (["smollm2", "--name", "a/b"], "name 'a/b'"),
     ],

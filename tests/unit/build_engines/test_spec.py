@@ -16,7 +16,7 @@ from build_engines.spec import EngineSpec, default_name
         ({"name": ".hidden"}, ["name '.hidden'"]),
         ({"name": "m-unary"}, ["name 'm-unary'", "served model 'm'", "-tokenizer, -generator, -detokenizer, -unary"]),
         ({"model": "owner/story-generator"}, ["name 'story-generator'", "choose another"]),
-        ({"quant": "int3"}, ["quant 'int3'", "none, int8, int4"]),
+        ({"quant": "int3"}, ["quant 'int3'", "none, fp16, int8, int4, fp8"]),
         ({"quant": "int8", "group_size": 64}, ["group_size 64", "only int4", "choose quant int4"]),
         ({"quant": "int4", "group_size": 48}, ["group_size 48", "power of two"]),
         ({"int4_ratio": 0.5}, ["int4_ratio 0.5", "only int4", "choose quant int4"]),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from python_llm.records import RecordError, read_record
-from python_llm.settings import ModelEntry, ServingConfig, Speculation
+from python_llm.settings import ModelEntry, ScorerDevice, ServingConfig, Speculation
 
 
 def write(folder: Path, content: str | bytes) -> Path:
@@ -126,6 +126,10 @@ _configs = st.builds(
     detokenizer_instances=st.integers(1, 8),
     metrics_seconds=st.floats(0, 1e9),
     delivery_share=st.floats(0, 1, exclude_min=True),
+    scorer_batch_tokens=st.integers(1, 1 << 20),
+    scorer_delay_ms=st.floats(0, 1e9),
+    scorer_cache_bytes=st.integers(0, 1 << 50),
+    scorer_device=st.sampled_from(get_args(ScorerDevice)),
     engine_options=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
 )
 
@@ -162,6 +166,10 @@ def test_the_round_trip_covers_every_knob() -> None:
         "detokenizer_instances",
         "metrics_seconds",
         "delivery_share",
+        "scorer_batch_tokens",
+        "scorer_delay_ms",
+        "scorer_cache_bytes",
+        "scorer_device",
         "engine_options",
     }
 
