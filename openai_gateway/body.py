@@ -21,6 +21,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 _ON_THE_LOOP = 32_768  # bytes that are parsed at once; longer ones go to a thread
 _SHOWN = 60
+_WHOLE = "half a surrogate pair is no character: send whole ones."
 _UNION_MEMBERS = frozenset({"str", "int", "float", "bool", "FunctionChoice", "dict", "list"})
 
 
@@ -73,7 +74,9 @@ def _refused(errors: Sequence[Any], kind: type[BaseModel]) -> InvalidRequest:
         return InvalidRequest("unknown_parameter", f"{place}: not known: {names}; {_nearest(unknown[0], kind)}")
     first = errors[0]
     if first["type"] == "json_invalid":
-        return InvalidRequest("invalid_json", f"body: it is no JSON: {first['ctx']['error']}; send a JSON object.")
+        why = first["ctx"]["error"]
+        remedy = _WHOLE if "hex escape" in why else "send a JSON object."
+        return InvalidRequest("invalid_json", f"body: it is no JSON: {why}; {remedy}")
     place = _place(first["loc"])
     if first["type"] == "missing":
         return InvalidRequest("missing_required_parameter", f"{place}: missing; it must be given.")

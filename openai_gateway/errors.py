@@ -30,6 +30,7 @@ _STATUS: Mapping[str, int] = {
 # reason -> OpenAI's code for the same.
 _CODES: Mapping[str, str] = {
     "prompt_too_long": "context_length_exceeded",
+    "request_too_long": "context_length_exceeded",
     "max_tokens_too_large": "context_length_exceeded",
     "unknown_model": "model_not_found",
     "unauthenticated": "invalid_api_key",
@@ -100,4 +101,4 @@ def _in_openai_words(text: str) -> tuple[str | None, str]:
     """The field that the text begins with, if it is one, and the text with OpenAI's names."""
     told = _SUBJECT.sub(lambda word: _FIELDS.get(word[0], word[0]), text)
     head = told.partition(":")[0].split(" ")[0]
-    return (head if _PARAM.match(head) else None), told
+    return (head if _PARAM.match(head) and head != "request" else None), told

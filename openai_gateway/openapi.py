@@ -16,10 +16,14 @@ _BODIES: list[type[BaseModel]] = []
 _REFUSALS = {
     400: "The request cannot be answered as it is; the message says why.",
     401: "No key, or one that is not known.",
+    403: "The key, or the page that asks, may not do this.",
     404: "No such model; the known are named.",
+    408: "The body came too slowly.",
     413: "The body is too large.",
     429: "Over a limit; Retry-After says when to ask again.",
+    500: "The server or the gateway failed at the request.",
     503: "No server takes requests; Retry-After says when to ask again.",
+    504: "The request's own deadline passed before it began.",
 }
 
 
@@ -30,9 +34,9 @@ def takes(kind: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def answers() -> dict[int | str, dict[str, Any]]:
-    """For a route's ``responses``."""
-    return {status: {"description": text} for status, text in _REFUSALS.items()}
+def answers(invalid: int = 400) -> dict[int | str, dict[str, Any]]:
+    """For a route's ``responses``. ``invalid``: its status for a request that cannot be answered as it is."""
+    return {invalid if status == 400 else status: {"description": text} for status, text in _REFUSALS.items()}
 
 
 def publish(app: FastAPI) -> None:

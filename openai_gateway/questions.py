@@ -31,7 +31,7 @@ class Question:
 
 def given(body: SamplingFields, *without: str) -> dict[str, Any]:
     """The body's fields that are there and are parameters; names in ``without`` are read elsewhere."""
-    names = type(body).model_fields.keys() - OURS - set(without)
+    names = (name for name in type(body).model_fields if name not in OURS and name not in without)
     return {name: value for name in names if (value := getattr(body, name)) is not None}
 
 

@@ -35,25 +35,25 @@ _VALIDATION = 422
 _KINDS = {400: "validation", 404: "validation", 413: "validation", 429: "overloaded", 503: "overloaded"}
 
 
-@router.post("/generate", openapi_extra=takes(GenerateRequest), responses=answers())
+@router.post("/generate", openapi_extra=takes(GenerateRequest), responses=answers(_VALIDATION))
 async def generate(request: Request) -> Response:
     """Answer a text at once."""
     return await _answered(request, GenerateRequest, stream=False)
 
 
-@router.post("/generate_stream", openapi_extra=takes(GenerateRequest), responses=answers())
+@router.post("/generate_stream", openapi_extra=takes(GenerateRequest), responses=answers(_VALIDATION))
 async def generate_stream(request: Request) -> Response:
     """Answer a text token by token."""
     return await _answered(request, GenerateRequest, stream=True)
 
 
-@router.post("/", openapi_extra=takes(CompatRequest), responses=answers())
+@router.post("/", openapi_extra=takes(CompatRequest), responses=answers(_VALIDATION))
 async def compat_generate(request: Request) -> Response:
     """As one of the two, as ``stream`` says; an answer at once is a list of one."""
     return await _answered(request, CompatRequest, stream=False)
 
 
-@router.get("/info", responses=answers())
+@router.get("/info", responses=answers(_VALIDATION))
 async def info(request: Request) -> Response:
     """The model, and its bounds."""
     try:
