@@ -9,23 +9,24 @@ from pathlib import Path
 
 from python_llm.errors import CallerMistake
 from triton_llm_client.aio import DEFAULT_MODEL
-from triton_llm_client.bench import perf_analyzer
+from triton_llm_client.bench import load_cli, perf_analyzer
 from triton_llm_client.bench.idle import idle_cpu
 from triton_llm_client.bench.load import Subject
 from triton_llm_client.bench.report import Report
 from triton_llm_client.bench.rounds import Plan, run_rounds
 from triton_llm_client.bench.scenarios import cli as scenarios
-from triton_llm_client.bench.subjects import SUBJECTS, Absent, Setting
+from triton_llm_client.bench.subjects import DEFAULT_SUBJECTS, SUBJECTS, Absent, Setting
 
 __all__ = ["add_arguments", "bench", "run"]
 
-_TOOLS = {"perf-analyzer": perf_analyzer.run, "scenario": scenarios.run}
+_TOOLS = {"load": load_cli.run, "perf-analyzer": perf_analyzer.run, "scenario": scenarios.run}
 _QUICK_SECONDS = 210.0
 _FULL_SECONDS = 1200.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    tools = parser.add_subparsers(dest="tool_name", metavar="perf-analyzer|scenario", help="something else instead")
+    tools = parser.add_subparsers(dest="tool_name", metavar="|".join(_TOOLS), help="something else instead")
+    load_cli.add_arguments(tools.add_parser("load", help="one subject under one load, closed or open; sweeps"))
     perf_analyzer.add_arguments(tools.add_parser("perf-analyzer", help="measure a running server's three routes"))
     scenarios.add_arguments(tools.add_parser("scenario", help="fairness, prefixes, copies, short among long"))
     plan = Plan()
@@ -35,7 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--artifact", type=Path, help="the engine artifact (default: engines/MODEL)")
     parser.add_argument("--url", help="measure the server at this gRPC address (default: start one)")
     parser.add_argument(
-        "--subjects", nargs="+", choices=sorted(SUBJECTS), default=list(SUBJECTS), help="who takes part (default: all)"
+        "--subjects",
+        nargs="+",
+        choices=sorted(SUBJECTS),
+        default=list(DEFAULT_SUBJECTS),
+        help="who takes part (default: engine, genai, served)",
     )
     parser.add_argument(
         "--in-flight", nargs="+", type=int, default=list(plan.in_flight), metavar="N", help=f"(default: {levels})"

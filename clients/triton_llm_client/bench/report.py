@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from statistics import median
 from typing import Any
 
+from triton_llm_client.bench.environment import environment
 from triton_llm_client.bench.load import Outcome
 from triton_llm_client.bench.rounds import Plan, Results, speeds
 from triton_llm_client.bench.targets import Figure, figures
 
-__all__ = ["Report", "environment"]
-
-_PACKAGES = ("triton-llm", "openvino", "openvino-genai", "nvidia-pytriton", "tritonclient", "grpcio", "numpy")
+__all__ = ["Report"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ class Report:
         record: dict[str, Any] = {
             "schema": 1,
             "environment": environment(),
-            "plan": asdict(self.plan),
+            "plan": self.plan.as_dict(),
             "flags": dict(self.flags),
             "absent": dict(self.absent),
             "idle_cpu": round(self.idle_cpu, 4),
@@ -79,17 +74,6 @@ class Report:
         return [head, *(_figure_line(figure) for figure in figures(self.results))]
 
 
-def environment() -> dict[str, Any]:
-    """The machine and the versions that the figures belong to."""
-    return {
-        "cpu": _cpu_name(),
-        "cores": len(os.sched_getaffinity(0)),
-        "python": platform.python_version(),
-        "system": platform.platform(terse=True),
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
-    }
-
-
 def _figure_line(figure: Figure) -> str:
     ratio = figure.ratio
     target = f"{'<=' if figure.at_most else '>='} {figure.target:g}"
@@ -106,19 +90,3 @@ def _cell(name: str, in_flight: int, outcomes: Sequence[Outcome]) -> dict[str, A
         "ttft_seconds": [[round(a.ttft_seconds, 4) for a in outcome.answers] for outcome in outcomes],
         "total_seconds": [[round(a.total_seconds, 4) for a in outcome.answers] for outcome in outcomes],
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from triton_llm_client.bench.load import Load, Outcome, Subject
 from triton_llm_client.bench.prompts import random_prompts
@@ -16,21 +17,39 @@ Results = dict[tuple[str, int], list[Outcome]]  # (subject, in flight) -> one ou
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run. ``seconds``: no round begins that would not end by then, but ``least_rounds`` always run."""
+    """What is run. ``seconds``: no round begins that would not end by then, but ``least_rounds`` always run.
+
+    ``levels``: subjects that run at fewer levels of ``in_flight``; ``most_rounds``: those that run in fewer rounds.
+    ``apart``: subjects that share a prefix cache with another one, and so get prompts of their own, alike in length.
+    """
 
     in_flight: tuple[int, ...] = (1, 8, 16, 32)
     prompt_tokens: int = 128
     output_tokens: int = 64
-    vocabulary: int = 32_000  # token ids to draw prompts from
+    vocabulary: int | tuple[int, ...] = 32_000  # token ids to draw prompts from, or how many
     rounds: int = 6
     least_rounds: int = 2
     seconds: float = 240.0
     least_requests: int = 2  # of a load with fewer in flight: one request alone is too short to time well
+    levels: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    most_rounds: Mapping[str, int] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
 
-    def load(self, round_number: int, in_flight: int) -> Load:
+    def runs(self, subject: str, in_flight: int, round_number: int = 0) -> bool:
+        """Whether the subject takes part there."""
+        wanted = in_flight in self.levels.get(subject, self.in_flight)
+        return wanted and round_number < self.most_rounds.get(subject, self.rounds)
+
+    def load(self, round_number: int, in_flight: int, subject: str = "") -> Load:
         """The load of one cell: fresh prompts in each round, so that no prefix cache helps anyone."""
         count = max(in_flight, self.least_requests)
-        return Load(self._prompts(count, f"{round_number}/{in_flight}"), in_flight, self.output_tokens)
+        seed = f"{round_number}/{in_flight}" + (f"/{subject}" if subject in self.apart else "")
+        return Load(self._prompts(count, seed), in_flight, self.output_tokens)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; of the words to draw from their number."""
+        words = self.vocabulary if isinstance(self.vocabulary, int) else len(self.vocabulary)
+        return {**asdict(self), "vocabulary": words, "apart": sorted(self.apart)}
 
     def warm_up(self) -> Load:
         return Load(self._prompts(4, "warm-up"), in_flight=4, output_tokens=min(8, self.output_tokens))
@@ -55,12 +74,14 @@ def run_rounds(subjects: Sequence[Subject], plan: Plan, report: Callable[[str], 
     """Warm every subject up, then run the rounds; who begins changes from round to round."""
     for subject in subjects:
         subject.run(plan.warm_up())
-    results: Results = {(subject.name, n): [] for subject in subjects for n in plan.in_flight}
+    results: Results = {(s.name, n): [] for s in subjects for n in plan.in_flight if plan.runs(s.name, n)}
     clock, done = _Clock(plan), 0
     while clock.has_time(done):
         for in_flight in plan.in_flight:
             for subject in _turn(subjects, done):
-                outcome = subject.run(plan.load(done, in_flight))
+                if not plan.runs(subject.name, in_flight, done):
+                    continue
+                outcome = subject.run(plan.load(done, in_flight, subject.name))
                 results[subject.name, in_flight].append(outcome)
                 report(
                     f"round {done + 1}: {subject.name} {in_flight} in flight {outcome.tokens_per_second:.0f} tokens/s"

@@ -4,47 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-import selectors
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from echo_artifact import make_echo_artifact
+from jumping_loop import JumpingLoop
 from python_llm.errors import CallerMistake, EngineFailure
 from server_under_test import wait_until
 from tiny_checkpoint import make_tiny_checkpoint
 from triton_llm_client import ServerUnreachable
 from triton_llm_client.bench.idle import idle_cpu
 from triton_llm_client.bench.isolated import IsolatedSubject
-from triton_llm_client.bench.load import Answer, Load, Outcome, closed_loop
+from triton_llm_client.bench.load import Answer, BenchPrompt, Load, Outcome, closed_loop
 from triton_llm_client.bench.prompts import random_prompts
 from triton_llm_client.bench.rounds import Plan, run_rounds
 from triton_llm_client.bench.subjects import SUBJECTS, Absent, Setting
-
-
-class JumpingSelector(selectors.SelectSelector):
-    """Never waits: a wait moves its clock."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> Any:
-        self.now += timeout or 0.0
-        return super().select(0)
-
-
-class JumpingLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._jumping = JumpingSelector()
-        super().__init__(self._jumping)
-
-    def time(self) -> float:
-        return self._jumping.now
 
 
 class Stub:
@@ -56,13 +36,14 @@ class Stub:
         self.most = 0
         self.order: list[int] = []
 
-    async def send(self, prompt: tuple[int, ...], output_tokens: int) -> Answer:
+    async def send(self, prompt: BenchPrompt, output_tokens: int) -> Answer:
+        number = int(prompt[0])
         self._running += 1
         self.most = max(self.most, self._running)
-        self.order.append(prompt[0])
-        await asyncio.sleep(self._seconds[prompt[0]])
+        self.order.append(number)
+        await asyncio.sleep(self._seconds[number])
         self._running -= 1
-        return Answer(output_tokens, 0.1, self._seconds[prompt[0]])
+        return Answer(output_tokens, 0.1, self._seconds[number])
 
 
 def measure(stub: Stub, count: int, in_flight: int) -> Outcome:
@@ -99,7 +80,7 @@ def test_never_more_in_flight_and_never_idle(seconds: list[float], in_flight: in
 
 
 def test_a_failing_request_fails_the_run() -> None:
-    async def fail(prompt: tuple[int, ...], output_tokens: int) -> Answer:
+    async def fail(prompt: BenchPrompt, output_tokens: int) -> Answer:
         raise EngineFailure("broken", "engine: it broke.")
 
     with pytest.raises(EngineFailure):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from itertools import count
 
 from python_llm import engine as engines
-from python_llm.errors import EngineFailure, ServeError
+from python_llm.errors import CallerMistake, EngineFailure, ServeError
 from python_llm.settings import ServingConfig
-from triton_llm_client.bench.load import Answer, Load, Outcome, PromptIds, closed_loop
+from triton_llm_client.bench.load import Answer, BenchPrompt, Load, Outcome, run_load
 from triton_llm_client.bench.subjects import Setting
+from triton_llm_client.bench.timeline import Timeline
 
 __all__ = ["EngineSubject", "open_engine"]
 
@@ -31,39 +31,37 @@ class EngineSubject:
         self._ids = count()
 
     def run(self, load: Load) -> Outcome:
-        return self._loop.run_until_complete(closed_loop(self._send, load))
+        return self._loop.run_until_complete(run_load(self._send, load))
 
     def close(self) -> None:
         self._engine.close()
         self._loop.close()
 
-    async def _send(self, prompt: PromptIds, output_tokens: int) -> Answer:
+    async def _send(self, prompt: BenchPrompt, output_tokens: int) -> Answer:
+        if isinstance(prompt, str):
+            raise CallerMistake("engine: it takes token ids, not text; measure text through a server.")
         sink = _Sink(self._loop)
         self._engine.submit(engines.GenerateRequest(f"bench-{next(self._ids)}", prompt, output_tokens), sink)
         return await sink.answer
 
 
 class _Sink:
-    """Counts on the engine's thread and wakes the loop once, at the end."""
+    """Notes times on the engine's thread and wakes the loop once, at the end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.answer: asyncio.Future[Answer] = loop.create_future()
         self._loop = loop
-        self._sent = time.perf_counter()
-        self._first = 0.0
-        self._tokens = 0
+        self._line = Timeline()
 
     def __call__(self, event: engines.Event) -> None:
         if isinstance(event, engines.Tokens):
-            self._first = self._first or time.perf_counter()
-            self._tokens += len(event.ids)
+            self._line.saw(len(event.ids))
         elif isinstance(event, engines.Failed):
             self._loop.call_soon_threadsafe(self._fail, event.error)
         elif isinstance(event, engines.Finished) and event.reason != "length":
             self._loop.call_soon_threadsafe(self._fail, EngineFailure("ended_early", f"request: {event.reason}."))
         elif isinstance(event, engines.Finished):
-            total = time.perf_counter() - self._sent
-            done = Answer(self._tokens, self._first - self._sent, total)
+            done = self._line.answer(prompt_tokens=event.usage.prompt_tokens)
             self._loop.call_soon_threadsafe(self._done, done)
 
     def _done(self, answer: Answer) -> None:

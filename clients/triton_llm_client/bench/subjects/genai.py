@@ -8,9 +8,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from triton_llm_client.bench.load import Answer, Load, Outcome, PromptIds
+from triton_llm_client.bench.load import Answer, BenchPrompt, Load, Outcome
 from triton_llm_client.bench.prompts import random_prompts
 from triton_llm_client.bench.subjects import Absent, Setting
+from triton_llm_client.bench.timeline import Timeline
 
 __all__ = ["GenaiSubject", "open_genai"]
 
@@ -74,7 +75,7 @@ class GenaiSubject:
     def close(self) -> None:
         del self._pipeline
 
-    def _add(self, prompt: PromptIds, output_tokens: int) -> Any:
+    def _add(self, prompt: BenchPrompt, output_tokens: int) -> Any:
         import numpy as np
         import openvino as ov
         import openvino_genai as genai
@@ -89,22 +90,17 @@ class GenaiSubject:
 class _Running:
     def __init__(self, handle: Any) -> None:
         self._handle = handle
-        self._sent = time.perf_counter()
-        self._first = 0.0
-        self._last = 0.0
-        self._tokens = 0
+        self._line = Timeline()
         self.ended = False
 
     def look(self) -> None:
         """Read what the step made, as a server would that streams."""
         while self._handle.can_read():
-            self._last = time.perf_counter()
-            self._first = self._first or self._last
-            self._tokens += sum(len(output.generated_ids) for output in self._handle.read().values())
+            self._line.saw(sum(len(output.generated_ids) for output in self._handle.read().values()))
         self.ended = self._handle.get_status().name != "RUNNING"
 
     def answer(self) -> Answer:
-        return Answer(self._tokens, self._first - self._sent, self._last - self._sent)
+        return self._line.answer()
 
 
 def _scheduler(step_tokens: int) -> Any:
