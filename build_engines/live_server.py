@@ -29,6 +29,7 @@ _FORBIDDEN = (401, 403)
 _GONE = ("UNAVAILABLE", "")
 _NO_SUCH_FOLDER = "failed to poll from model repository"
 _TRACE = re.compile(r"\s*\bAt:(?:\s+\S+\(\d+\): \S+)+")  # where in our files an exception came from
+_TRIAL = "1"  # a text that every tokenizer has tokens for
 _LONGEST = 600  # characters of a server's message
 
 
@@ -44,13 +45,18 @@ class LiveServer:
     def states(self) -> Mapping[str, str]:
         """Triton's word for each model it knows: READY, LOADING, UNLOADING, UNAVAILABLE; empty: never loaded."""
         found: dict[str, str] = {}
+        for (model, _), state in self.version_states().items():
+            if found.get(model) != "READY":  # any version
+                found[model] = state
+        return found
+
+    def version_states(self) -> Mapping[tuple[str, str], str]:
+        """As `states`, by model and version; a model that was never loaded has the version ''."""
         try:
-            for row in json.loads(self._post("/v2/repository/index", _ANSWER_SECONDS) or "[]"):
-                if found.get(row["name"]) != "READY":  # any version
-                    found[row["name"]] = row.get("state", "")
+            rows = json.loads(self._post("/v2/repository/index", _ANSWER_SECONDS) or "[]")
+            return {(row["name"], row.get("version", "")): row.get("state", "") for row in rows}
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise self._no_triton() from error
-        return found
 
     def load(self, models: Sequence[str], wait_seconds: float) -> None:
         """Load in order and wait until all are ready. When one fails, those that were not there before go again.
@@ -72,6 +78,37 @@ class LiveServer:
                 self.unload([model for model in reversed(loaded) if model not in before], 0.0)
             raise
 
+    def load_version(self, model: str, version: int, wait_seconds: float) -> None:
+        """Have the model's version_policy done, and wait until that version of it is ready; Triton says it at once.
+
+        Raises:
+            LiveFailure: the server refuses, the version does not load, or ``wait_seconds`` passed.
+        """
+        self._control(model, "load", wait_seconds)
+        state = self.version_states().get((model, str(version)), "")
+        if state != "READY":
+            raise LiveFailure(
+                f"model '{model}' version {version} at '{self.url}': {state or 'not loaded'}; see the server's log."
+            )
+
+    def try_version(self, generator: str, version: int, wait_seconds: float) -> None:
+        """One token of that very version. Raises LiveFailure: it has none."""
+        body = json.dumps({"text_input": _TRIAL, "max_tokens": 1}).encode()
+        try:
+            self._post(_generate(generator, version), wait_seconds, body)
+        except LiveFailure as error:
+            raise LiveFailure(f"model '{generator}' version {version}: it answers no request: {error}") from error
+
+    def await_gone(self, rows: Sequence[tuple[str, int]], wait_seconds: float) -> Mapping[tuple[str, int], str]:
+        """Until Triton has those versions of models no more; returns the states of those that it still has."""
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            states = self.version_states()
+            left = {row: state for row in rows if (state := states.get((row[0], str(row[1])), "")) not in _GONE}
+            if not left or time.monotonic() >= deadline:
+                return left
+            time.sleep(_LOOK_SECONDS)
+
     def unload(self, models: Iterable[str], wait_seconds: float) -> Mapping[str, str]:
         """Unload in order; their running requests finish. Returns those still there after ``wait_seconds``."""
         states = self.states()
@@ -80,16 +117,20 @@ class LiveServer:
             self._control(model, "unload", _ANSWER_SECONDS)
         return self._await(there, lambda state: state in _GONE, wait_seconds)
 
-    def retire(self, model: str, secret: str, grace_seconds: float) -> None:
+    def retire(self, model: str, secret: str, grace_seconds: float, *, after_unload: int | None = None) -> None:
         """Tell the generator ``model`` to free its engine when what runs has ended, or after so many seconds.
+
+        ``after_unload``: tell that version of it, which begins with this once Triton has it no more.
 
         Raises:
             LiveFailure: it is not there, or the secret is not that of this start.
         """
         order = {"operation": "retire", "secret": secret, "grace_seconds": grace_seconds, "wait": False}
+        if after_unload is not None:
+            order["after_unload"] = True
         body = json.dumps({"control": json.dumps(order)}).encode()
         try:
-            self._post(f"/v2/models/{urllib.parse.quote(model)}/generate", _ANSWER_SECONDS, body)
+            self._post(_generate(model, after_unload), _ANSWER_SECONDS, body)
         except LiveFailure as error:
             raise LiveFailure(f"retiring '{model}': {error}") from error
 
@@ -153,6 +194,11 @@ def _is_address(url: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is none
         return False
+
+
+def _generate(model: str, version: int | None) -> str:
+    which = "" if version is None else f"/versions/{version}"
+    return f"/v2/models/{urllib.parse.quote(model)}{which}/generate"
 
 
 def _named(models: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from python_llm.contract import CACHED_OUTPUTS, DTYPES, ENSEMBLE, ROLES, RoleContract, Tensor, role_model
 from python_llm.settings import Role, ServingConfig
+from python_llm.version_policy import FIRST, render_policy
 
 __all__ = ["BACKEND", "ROLES_OF_A_MODEL", "render_ensemble", "render_role", "render_scorer"]
 
@@ -26,8 +27,13 @@ _MICROSECONDS = 1000  # of a millisecond
 _NOTHING: Mapping[str, str] = {}
 
 
-def render_role(name: str, role: Role, instances: int = 1, told: Mapping[str, str] = _NOTHING) -> str:
-    """The config.pbtxt of the model that plays ``role`` for the served model ``name``. ``told``: its parameters."""
+def render_role(
+    name: str, role: Role, instances: int = 1, told: Mapping[str, str] = _NOTHING, live: Sequence[int] = (FIRST,)
+) -> str:
+    """The config.pbtxt of the model that plays ``role`` for the served model ``name``.
+
+    ``told``: its parameters. ``live``: the versions that Triton is to have.
+    """
     contract = ROLES[role]
     return _render(
         role_model(name, role),
@@ -38,6 +44,7 @@ def render_role(name: str, role: Role, instances: int = 1, told: Mapping[str, st
         f"instance_group [ {{ count: {instances}, kind: KIND_CPU }} ]",
         *_EXTRAS[role],
         *(f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}' for key, value in told.items()),
+        render_policy(live),
     )
 
 
@@ -58,17 +65,17 @@ def render_scorer(name: str, serving: ServingConfig) -> str:
     )
 
 
-def render_ensemble(name: str) -> str:
-    """The config.pbtxt of the served model ``name``: tokenizer, generator, detokenizer."""
+def render_ensemble(name: str, version: int = FIRST) -> str:
+    """The config.pbtxt of the served model ``name``: tokenizer, generator, detokenizer, all of this very version."""
     tokenizer, generator, detokenizer = ROLES["tokenizer"], ROLES["generator"], ROLES["detokenizer"]
     passed = {row.name for row in ENSEMBLE.inputs} - {row.name for row in tokenizer.inputs}
     made = {row.name: f"_{row.name}" for row in tokenizer.outputs}
     chunk = {row.name: f"_{row.name}" for row in detokenizer.inputs}
     said = {row.name: row.name for row in ENSEMBLE.outputs if row.name not in _names(detokenizer.outputs)}
     steps = (
-        _step(name, "tokenizer", {row.name: row.name for row in tokenizer.inputs}, made),
-        _step(name, "generator", made | {n: n for n in _names(generator.inputs) if n in passed}, chunk | said),
-        _step(name, "detokenizer", chunk, {row.name: row.name for row in detokenizer.outputs}),
+        _step(name, "tokenizer", version, {row.name: row.name for row in tokenizer.inputs}, made),
+        _step(name, "generator", version, made | {n: n for n in _names(generator.inputs) if n in passed}, chunk | said),
+        _step(name, "detokenizer", version, chunk, {row.name: row.name for row in detokenizer.outputs}),
     )
     return _render(
         name,
@@ -77,6 +84,7 @@ def render_ensemble(name: str) -> str:
         _tensors("input", ENSEMBLE.inputs, role="ensemble"),
         _tensors("output", ENSEMBLE.outputs),
         "ensemble_scheduling {\n  step [\n" + ",\n".join(steps) + "\n  ]\n}",
+        render_policy((version,)),
     )
 
 
@@ -99,8 +107,8 @@ def _tensor(row: Tensor, kind: str, role: str) -> str:
     return f'{{ name: "{row.name}", data_type: {DTYPES[row.dtype]}, dims: [ {dims} ]{optional}{ragged} }}'
 
 
-def _step(name: str, role: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-    lines = [f'      model_name: "{role_model(name, role)}"', "      model_version: -1"]
+def _step(name: str, role: str, version: int, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+    lines = [f'      model_name: "{role_model(name, role)}"', f"      model_version: {version}"]
     lines += [f'      input_map {{ key: "{key}" value: "{value}" }}' for key, value in inputs.items()]
     lines += [f'      output_map {{ key: "{key}" value: "{value}" }}' for key, value in outputs.items()]
     return "    {\n" + "\n".join(lines) + "\n    }"

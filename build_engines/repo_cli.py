@@ -1,10 +1,9 @@
-"""``triton-llm repo``: add, list and remove entries of the Triton model repository, also in a running server."""
+"""``triton-llm repo``: entries of the Triton model repository and their versions, also in a running server."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from build_engines.errors import LiveFailure, SpecError
+from build_engines.live_options import add_run_dir, add_wait, read_server, shared_options
 from build_engines.live_server import LiveServer
 from build_engines.repository import (
     SCORED_KINDS,
@@ -25,10 +25,11 @@ from build_engines.repository import (
 )
 from build_engines.retirement import CUT_SECONDS, retire
 from build_engines.spec import check_name
+from build_engines.version_cli import VERSION_ACTIONS, add_version_actions, stage
 from python_llm.artifact import Artifact
 from python_llm.errors import CallerMistake
 from python_llm.records import read_record
-from python_llm.settings import ADMIN_KEY_VARIABLE, ServingConfig
+from python_llm.settings import ServingConfig
 
 __all__ = ["add_arguments", "run"]
 
@@ -39,8 +40,8 @@ _STILL_SERVED = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="add|list|remove")
-    shared = _shared_options()
+    actions = parser.add_subparsers(dest="action", required=True, metavar="add|list|status|promote|rollback|remove")
+    shared = shared_options()
     add = actions.add_parser("add", parents=[shared], help="write the entry that serves an artifact")
     add.add_argument("name", help="the served model's name")
     add.add_argument("--artifact", type=Path, help="the artifact's folder (default: engines/NAME)")
@@ -52,58 +53,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KNOB=VALUE",
         help="a serving knob, beside those the entry has; KNOB= puts it back to its default; may be repeated",
     )
+    add.add_argument(
+        "--version",
+        type=int,
+        metavar="N",
+        help="write it as version N beside those that are there; nothing changes for clients until it is promoted",
+    )
     add.add_argument("--verify", action="store_true", help="hold every file of the artifact to its checksum again")
-    _add_wait(add, 600.0, "the models to be ready")
+    add_wait(add, 600.0, "the models to be ready")
+    add_version_actions(actions, shared)
     actions.add_parser("list", parents=[shared], help="show what is served, from which artifact, and its state")
     remove = actions.add_parser("remove", parents=[shared], help="remove an entry; its artifact stays")
     remove.add_argument("name", help="the served model's name")
-    _add_wait(remove, 60.0, "running requests to finish; with --run-dir they are cut then")
-    remove.add_argument(
-        "--run-dir",
-        type=Path,
-        default=Path("run"),
-        metavar="DIR",
-        help="with --url: the launcher's run folder, which holds the way to the model's engine (default: run)",
-    )
+    add_wait(remove, 60.0, "running requests to finish; with --run-dir they are cut then")
+    add_run_dir(remove)
 
 
 def run(args: argparse.Namespace) -> int:
-    actions = {"add": _add, "list": _list, "remove": _remove}
+    actions = {"add": _add, "list": _list, "remove": _remove, **VERSION_ACTIONS}
     print(actions[args.action](args))
     return 0
 
 
-def _shared_options() -> argparse.ArgumentParser:
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--repository", type=Path, default=Path("model_repository"), help="default: model_repository")
-    shared.add_argument("--json", action="store_true", help="print the result as JSON")
-    group = shared.add_argument_group("running server")
-    group.add_argument(
-        "--url", metavar="URL", help="http://host:port of a Triton that serves this repository: load, unload or ask it"
-    )
-    group.add_argument(
-        "--admin-key-file",
-        type=Path,
-        metavar="FILE",
-        help=f"its administrative key, where it wants one: admin.key of its run folder (default: {ADMIN_KEY_VARIABLE})",
-    )
-    return shared
-
-
-def _add_wait(parser: argparse.ArgumentParser, seconds: float, what: str) -> None:
-    parser.add_argument(
-        "--wait-seconds",
-        type=float,
-        default=seconds,
-        metavar="S",
-        help=f"with --url, for {what} (default: {seconds:g})",
-    )
-
-
 def _add(args: argparse.Namespace) -> str:
+    if args.version is not None:
+        return _add_version(args)
     path = args.artifact or args.engines / check_name(args.name)
     add_models = add_scorer if Artifact.open(path, verify=args.verify).kind in SCORED_KINDS else add_entry
-    server = _server(args)
+    server = read_server(args)
     serving = _serving(args.set, knobs_of(args.name, args.repository))
     knobs = _knobs(serving)
     if server is not None:
@@ -119,6 +96,20 @@ def _add(args: argparse.Namespace) -> str:
         f"knobs: {', '.join(f'{k}={_text(v)}' for k, v in knobs.items())}" if knobs else "all knobs at their defaults"
     )
     return f"{args.repository}: {args.name} serves {path}; {said}; {next_step}"
+
+
+def _add_version(args: argparse.Namespace) -> str:
+    if args.url is not None:
+        raise CallerMistake(f"--url '{args.url}': a version is loaded when it is promoted; leave it out here.")
+    if args.artifact is None:
+        raise CallerMistake(f"--version {args.version}: name the version's artifact with --artifact.")
+    Artifact.open(args.artifact, verify=args.verify)
+    serving = _serving(args.set, knobs_of(args.name, args.repository))
+    next_step = stage(args.name, args.version, args.artifact, args.repository, serving)
+    if args.json:
+        record = {"model": args.name, "version": args.version, "artifact": str(args.artifact)}
+        return json.dumps(record | {"serving": _knobs(serving)})
+    return f"{args.repository}: {args.name} version {args.version} is {args.artifact}; not served yet; {next_step}"
 
 
 def _load(server: LiveServer, models: list[str], knobs: Mapping[str, Any], args: argparse.Namespace) -> None:
@@ -139,7 +130,7 @@ def _load(server: LiveServer, models: list[str], knobs: Mapping[str, Any], args:
 
 def _list(args: argparse.Namespace) -> str:
     entries = list_entries(args.repository)
-    server = _server(args)
+    server = read_server(args)
     states = server.states() if server else None
     if args.json:
         return json.dumps([_record(entry, states) for entry in entries])
@@ -150,7 +141,7 @@ def _list(args: argparse.Namespace) -> str:
 
 def _remove(args: argparse.Namespace) -> str:
     """Out of the server first: a restart of it must find every entry that it is to load."""
-    server = _server(args)
+    server = read_server(args)
     models = find_entry(args.name, args.repository).models
     kept = "" if server is None else retire(server, models, args.run_dir, args.wait_seconds)
     patience = args.wait_seconds + (0.0 if kept else CUT_SECONDS)
@@ -180,24 +171,6 @@ def _still_there(args: argparse.Namespace, left: Mapping[str, str], kept: str) -
         f"{text}new requests are refused. Requests may still run: run this command again, with a greater "
         f"--wait-seconds. Or {lost}: stop the server, {remedy}. Its engine keeps its memory, it was not retired: {kept}"
     )
-
-
-def _server(args: argparse.Namespace) -> LiveServer | None:
-    if not getattr(args, "wait_seconds", 0.0) >= 0.0:
-        raise CallerMistake(f"--wait-seconds {args.wait_seconds:g}: it must be 0 or more.")
-    if args.url is None:
-        if args.admin_key_file is not None:
-            raise CallerMistake(f"--admin-key-file '{args.admin_key_file}': it goes with --url; name the server's URL.")
-        return None
-    key = os.environ.get(ADMIN_KEY_VARIABLE, "")
-    if args.admin_key_file is not None:
-        try:
-            key = args.admin_key_file.read_text("utf-8").strip()
-        except OSError as error:
-            raise CallerMistake(
-                f"--admin-key-file '{args.admin_key_file}': {error.strerror}; name the server's admin.key."
-            ) from error
-    return LiveServer(args.url, key)
 
 
 def _record(entry: Entry, states: Mapping[str, str] | None) -> dict[str, Any]:

@@ -7,27 +7,38 @@ which of the two it is served as.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from build_engines.entry_files import create_folder, update_files
+from build_engines.entry_texts import CONFIG, MODEL_JSON, config_texts, model_jsons, models_of, path_in_entry
 from build_engines.errors import StorageError, storage_errors
-from build_engines.model_config import ROLES_OF_A_MODEL, render_ensemble, render_role, render_scorer
+from build_engines.model_config import render_scorer
 from build_engines.spec import check_folder_name, check_name
-from build_engines.told_facts import told_facts
 from python_llm.artifact import MANIFEST
 from python_llm.contract import generator_model, role_model
 from python_llm.records import RecordError
-from python_llm.settings import ModelEntry, Role, ServingConfig
+from python_llm.settings import ModelEntry, ServingConfig
+from python_llm.version_policy import FIRST, read_policy, read_steps
 
-__all__ = ["SCORED_KINDS", "Entry", "add_entry", "add_scorer", "find_entry", "knobs_of", "list_entries", "remove_entry"]
+__all__ = [
+    "SCORED_KINDS",
+    "Entry",
+    "active_version",
+    "add_entry",
+    "add_scorer",
+    "find_entry",
+    "knobs_of",
+    "list_entries",
+    "live_versions",
+    "remove_entry",
+]
 
 SCORED_KINDS = ("onnx", "tensorrt-plan")  # of the artifacts that are served as scorers
-_MODEL_JSON = "1/model.json"
-_KEEP = "1/.gitkeep"  # an ensemble's version folder is empty, which git would drop
+_SCORER_JSON = f"{FIRST}/{MODEL_JSON}"
 
 
 @dataclass(frozen=True)
@@ -44,37 +55,53 @@ def add_entry(name: str, artifact: Path, repository: Path, serving: ServingConfi
     """Write the entries of the served model ``name``; return the folder of each of its Triton models.
 
     Idempotent: a file that is already right is not touched. Without ``serving`` the knobs of an entry that is
-    there are kept. The ensemble comes last, after its steps.
+    there are kept. The ensemble comes last, after its steps. Of several versions it is the active one's.
 
     Raises:
         StorageError: the repository cannot be written, or a model that is not ours has one of the names.
     """
     check_name(name)
-    kept = _existing(repository / generator_model(name))
+    kept = _generator(name, repository)
     _check_ensemble(name, repository)
     serving = serving or (kept.serving if kept else ServingConfig())
+    version = active_version(name, repository)
+    configs = dict(config_texts(name, artifact, serving, version, live_versions(name, repository)))
     folders = {}
     with storage_errors(repository):
         repository.mkdir(parents=True, exist_ok=True)
-        for model, texts in _texts(name, artifact, repository, serving):
+        for model, files in model_jsons(name, artifact, repository, serving, version):
             folders[model] = repository / model
-            _update(folders[model], texts) if folders[model].exists() else _create(folders[model], texts)
+            texts = {f"{version}/{file}": text for file, text in files.items()} | {CONFIG: configs[model]}
+            _write(folders[model], texts)
     return folders
+
+
+def active_version(name: str, repository: Path) -> int:
+    """The version whose steps the ensemble ``name`` has; 1 where there is none."""
+    file = repository / name / CONFIG
+    return read_steps(file.read_text("utf-8")) if file.is_file() else FIRST
+
+
+def live_versions(name: str, repository: Path) -> tuple[int, ...]:
+    """The versions that Triton is to have, the active one among them, rising."""
+    file = repository / generator_model(name) / CONFIG
+    active = active_version(name, repository)
+    live = read_policy(file.read_text("utf-8")) if file.is_file() else ()
+    return live if active in live else (active,)
 
 
 def add_scorer(name: str, artifact: Path, repository: Path, serving: ServingConfig | None = None) -> Mapping[str, Path]:
     """As `add_entry`, for an artifact that is served as the scorer ``name``: one Triton model of that very name."""
     folder = repository / check_name(name)
-    kept = _existing(folder)
+    kept = _existing(folder, FIRST)
     if kept and kept.role != "scorer":
         raise StorageError(f"folder '{folder}': it plays the role {kept.role}; remove it or choose another name.")
     serving = serving or (kept.serving if kept else ServingConfig())
     with storage_errors(repository):
         repository.mkdir(parents=True, exist_ok=True)
-        path = _artifact_path(artifact, folder / "1", repository)
+        path = path_in_entry(artifact, folder / str(FIRST), repository)
         entry = ModelEntry(role="scorer", artifact=path, serving=serving)
-        texts = {_MODEL_JSON: entry.to_json(), "config.pbtxt": render_scorer(name, serving)}
-        _update(folder, texts) if folder.exists() else _create(folder, texts)
+        _write(folder, {_SCORER_JSON: entry.to_json(), CONFIG: render_scorer(name, serving)})
     return {name: folder}
 
 
@@ -84,7 +111,7 @@ def knobs_of(name: str, repository: Path) -> ServingConfig:
     Raises:
         StorageError: a model that is not ours, or cannot be read, has the generator's name.
     """
-    kept = _existing(repository / generator_model(check_name(name))) or _scorer(name, repository)
+    kept = _generator(check_name(name), repository) or _scorer(name, repository)
     return kept.serving if kept else ServingConfig()
 
 
@@ -97,10 +124,12 @@ def list_entries(repository: Path) -> list[Entry]:
     if repository.is_file():
         raise StorageError(f"repository '{repository}': a file; a model repository is a folder: name it.")
     entries = []
-    for file in sorted(repository.glob(f"{role_model('*', 'generator')}/{_MODEL_JSON}")):
-        name = file.parents[1].name.removesuffix(role_model("", "generator"))
-        entries.append(_entry(name, ModelEntry.read(file).artifact_path(file), repository))
-    for file in repository.glob(f"*/{_MODEL_JSON}"):
+    for folder in sorted(repository.glob(role_model("*", "generator"))):
+        name = folder.name.removesuffix(role_model("", "generator"))
+        file = _generator_json(name, repository)
+        if file.is_file():
+            entries.append(_entry(name, ModelEntry.read(file).artifact_path(file), repository))
+    for file in repository.glob(f"*/{_SCORER_JSON}"):
         if (entry := ModelEntry.read(file)).role == "scorer":
             entries.append(_scorer_entry(file.parents[1].name, entry.artifact_path(file)))
     return sorted(entries, key=lambda entry: entry.name)
@@ -112,10 +141,9 @@ def find_entry(name: str, repository: Path) -> Entry:
     Raises:
         StorageError: there is no such entry, or it is not ours.
     """
-    folder = repository / generator_model(check_folder_name(name))
-    if scorer := _scorer(name, repository):
-        return _scorer_entry(name, scorer.artifact_path(repository / name / _MODEL_JSON))
-    kept = _existing(folder)
+    if scorer := _scorer(check_folder_name(name), repository):
+        return _scorer_entry(name, scorer.artifact_path(repository / name / _SCORER_JSON))
+    kept = _generator(name, repository)
     if kept is None:
         known = ", ".join(entry.name for entry in list_entries(repository)) or "none"
         raise StorageError(
@@ -123,7 +151,7 @@ def find_entry(name: str, repository: Path) -> Entry:
             "--repository."
         )
     _check_ensemble(name, repository)
-    return _entry(name, kept.artifact_path(folder / _MODEL_JSON), repository)
+    return _entry(name, kept.artifact_path(_generator_json(name, repository)), repository)
 
 
 def remove_entry(name: str, repository: Path) -> tuple[Path, ...]:
@@ -143,9 +171,9 @@ def remove_entry(name: str, repository: Path) -> tuple[Path, ...]:
 
 def _scorer(name: str, repository: Path) -> ModelEntry | None:
     """The entry of the scorer ``name``, where there is one."""
-    if not (repository / name / _MODEL_JSON).is_file():
+    if not (repository / name / _SCORER_JSON).is_file():
         return None
-    found = _existing(repository / name)
+    found = _existing(repository / name, FIRST)
     return found if found and found.role == "scorer" else None
 
 
@@ -154,28 +182,8 @@ def _scorer_entry(name: str, artifact: Path) -> Entry:
 
 
 def _entry(name: str, artifact: Path, repository: Path) -> Entry:
-    models = tuple(model for model in _models(name) if (repository / model).is_dir())
+    models = tuple(model for model in models_of(name) if (repository / model).is_dir())
     return Entry(name, models, artifact, (artifact / MANIFEST).is_file())
-
-
-def _models(name: str) -> tuple[str, ...]:
-    """Steps first: Triton loads an ensemble only over steps that are there."""
-    return (*(role_model(name, role) for role in ROLES_OF_A_MODEL), name)
-
-
-def _texts(name: str, artifact: Path, repository: Path, serving: ServingConfig) -> Iterator[tuple[str, dict[str, str]]]:
-    for role in ROLES_OF_A_MODEL:
-        model = role_model(name, role)
-        path = _artifact_path(artifact, repository / model / "1", repository)
-        entry = ModelEntry(role=role, artifact=path, serving=serving)
-        told = told_facts(artifact, serving) if role == "generator" else {}
-        config = render_role(name, role, _instances(role, serving), told)
-        yield model, {_MODEL_JSON: entry.to_json(), "config.pbtxt": config}
-    yield name, {_KEEP: "", "config.pbtxt": render_ensemble(name)}
-
-
-def _instances(role: Role, serving: ServingConfig) -> int:
-    return {"tokenizer": serving.tokenizer_instances, "detokenizer": serving.detokenizer_instances}.get(role, 1)
 
 
 def _check_ensemble(name: str, repository: Path) -> None:
@@ -187,19 +195,20 @@ def _check_ensemble(name: str, repository: Path) -> None:
         )
 
 
-def _artifact_path(artifact: Path, start: Path, repository: Path) -> str:
-    """Relative where artifact and repository lie in one project folder, so that the folder can be moved."""
-    target, project = artifact.resolve(), repository.resolve().parent
-    if target.is_relative_to(project):
-        return Path(os.path.relpath(target, project / repository.name / start.relative_to(repository))).as_posix()
-    return str(target)
+def _generator(name: str, repository: Path) -> ModelEntry | None:
+    """The generator of the active version, where there is one."""
+    return _existing(repository / generator_model(name), active_version(name, repository))
 
 
-def _existing(folder: Path) -> ModelEntry | None:
+def _generator_json(name: str, repository: Path) -> Path:
+    return repository / generator_model(name) / str(active_version(name, repository)) / MODEL_JSON
+
+
+def _existing(folder: Path, version: int) -> ModelEntry | None:
     """The entry that stands there, if it is one of ours."""
     if not folder.exists():
         return None
-    file = folder / _MODEL_JSON
+    file = folder / str(version) / MODEL_JSON
     if not file.is_file():
         raise StorageError(f"folder '{folder}': it exists and is no entry of ours; remove it or choose another name.")
     try:
@@ -208,25 +217,5 @@ def _existing(folder: Path) -> ModelEntry | None:
         raise StorageError(f"{error} Remove '{folder}' to write it anew.") from error
 
 
-def _create(folder: Path, texts: dict[str, str]) -> None:
-    """Assemble the entry beside the repository and rename it in, so that Triton never sees half of one."""
-    repository = folder.parent
-    scratch = Path(tempfile.mkdtemp(prefix=f".{repository.name}-", dir=repository.resolve().parent))
-    try:
-        for name, text in texts.items():
-            file = scratch / folder.name / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, "utf-8")
-        (scratch / folder.name).rename(folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _update(folder: Path, texts: dict[str, str]) -> None:
-    for name, text in texts.items():
-        file = folder / name
-        if file.is_file() and file.read_text("utf-8") == text:
-            continue
-        scratch = file.with_name(f".{file.name}.{os.getpid()}")
-        scratch.write_text(text, "utf-8")
-        scratch.replace(file)
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
+    update_files(folder, texts) if folder.exists() else create_folder(folder, texts, folder.parent)

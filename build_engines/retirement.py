@@ -15,7 +15,7 @@ from python_llm.contract import generator_model
 from python_llm.control_access import ControlAccess
 from python_llm.records import RecordError
 
-__all__ = ["CUT_SECONDS", "retire"]
+__all__ = ["CUT_SECONDS", "retire", "retire_after_unload"]
 
 CUT_SECONDS = 5.0  # in which requests that were cut after their grace are gone from Triton too
 
@@ -36,6 +36,21 @@ def retire(server: LiveServer, models: Iterable[str], run_dir: Path, grace_secon
     try:
         for model in generators:
             server.retire(model, access.secret, grace_seconds)
+    except LiveFailure as error:
+        return str(error)
+    return ""
+
+
+def retire_after_unload(server: LiveServer, name: str, version: int, run_dir: Path, grace_seconds: float) -> str:
+    """As `retire`, for one version of the served model ``name``: it refuses nothing until Triton has it no more."""
+    model = generator_model(name)
+    if server.version_states().get((model, str(version))) != "READY":
+        return ""
+    access, why = _access(run_dir, server.url)
+    if access is None:
+        return why
+    try:
+        server.retire(model, access.secret, grace_seconds, after_unload=version)
     except LiveFailure as error:
         return str(error)
     return ""

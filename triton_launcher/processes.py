@@ -46,6 +46,7 @@ class Stub:
 
     model: str
     instance: str
+    version: str = ""
 
 
 def stubs(marker: str) -> Mapping[int, Stub]:
@@ -61,7 +62,8 @@ def read_stub(arguments: Sequence[str]) -> Stub | None:
     """
     if len(arguments) < 9 or Path(arguments[0]).name != _STUB:
         return None
-    stub = Stub(Path(arguments[1]).parents[1].name, arguments[8])
+    entry = Path(arguments[1])
+    stub = Stub(entry.parents[1].name, arguments[8], entry.parent.name)
     return stub if stub.instance != stub.model else None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from python_llm.artifact import Artifact
 from python_llm.settings import ModelEntry
+from python_llm.version_policy import read_policy
 from triton_launcher.errors import LaunchRefused
 from triton_launcher.nodes import missing_nodes
 from triton_launcher.preflight.checks import KINDS, problems
@@ -95,15 +96,13 @@ def _entry(folder: Path) -> Entry | None:
     """None for a folder that is no entry, or one that is not finished."""
     if not (folder / "config.pbtxt").is_file():
         return None
-    versions = sorted((path for path in folder.iterdir() if path.is_dir() and path.name.isdigit()), key=_number)
-    if not versions or not any(versions[-1].iterdir()):
+    named = read_policy((folder / "config.pbtxt").read_text("utf-8"))
+    there = [int(path.name) for path in folder.iterdir() if path.is_dir() and path.name.isdigit()]
+    versions = [folder / str(number) for number in named or sorted(there)[-1:]]
+    if not versions or not all(version.is_dir() and any(version.iterdir()) for version in versions):
         return None
     model_json = versions[-1] / "model.json"
     return Entry(folder.name, model_json if model_json.is_file() else None)
-
-
-def _number(path: Path) -> int:
-    return int(path.name)
 
 
 def _named(name: str, entries: dict[str, Entry], repository: Path) -> list[Entry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from python_llm.settings import ADMIN_KEY_HEADER
@@ -17,10 +17,14 @@ _UNLOADED = "unloaded"
 
 @dataclass(frozen=True)
 class ModelState:
-    """Triton's word for a model: READY, LOADING, UNLOADING or UNAVAILABLE, and why."""
+    """Triton's word for a model: READY, LOADING, UNLOADING or UNAVAILABLE, and why.
+
+    ``versions``: those that are ready.
+    """
 
     state: str
     reason: str = ""
+    versions: frozenset[str] = frozenset()
 
     @property
     def ready(self) -> bool:
@@ -61,8 +65,11 @@ class TritonApi:
         found: dict[str, ModelState] = {}
         for row in json.loads(body):
             state = _state(row)
-            if state is not None and not (row["name"] in found and found[row["name"]].ready):
-                found[row["name"]] = state
+            if state is None:
+                continue
+            known = found.get(row["name"], state)
+            best = known if known.ready else state
+            found[row["name"]] = replace(best, versions=known.versions | state.versions)
         return found
 
     def _call(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
@@ -77,4 +84,7 @@ class TritonApi:
 
 def _state(row: Mapping[str, Any]) -> ModelState | None:
     """None for a folder of the repository that was never loaded."""
-    return ModelState(row["state"], row.get("reason", "")) if row.get("state") else None
+    if not row.get("state"):
+        return None
+    ready = {str(row["version"])} if row["state"] == "READY" and row.get("version") else ()
+    return ModelState(row["state"], row.get("reason", ""), frozenset(ready))

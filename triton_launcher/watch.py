@@ -106,7 +106,7 @@ class Watch:
         for pid in gone:
             stub = self._stubs.pop(pid)
             state = self.models.get(stub.model)
-            if stub not in self._stubs.values() and state is not None and state.ready:
+            if stub not in self._stubs.values() and state is not None and _has_version(state, stub.version):
                 return f"the backend process of '{stub.model}' is gone"
         return None
 
@@ -118,3 +118,8 @@ class Watch:
         for model, cause in self.probes.deaths().items():
             return f"'{model}' is stuck: {cause}"
         return None
+
+
+def _has_version(state: ModelState, version: str) -> bool:
+    """Whether that very version is ready; of several, one may go while another stays."""
+    return state.ready and (not state.versions or not version or version in state.versions)

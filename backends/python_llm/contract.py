@@ -121,7 +121,8 @@ CONTROL_OPERATIONS: Mapping[str, str] = {
     "probe": 'generates one real token at top priority, past the queue bound; {"ok": true, "seconds"}.',
     "drain": "refuse new requests from now on; answers at once as status does.",
     "retire": 'as drain, then free the engine and its memory: what runs after "grace_seconds" (default 0) is '
-    'cancelled. Answers as status does, at the end, or at once with "wait": false.',
+    'cancelled. Answers as status does, at the end, or at once with "wait": false. With "after_unload": true, which '
+    'wants "wait": false, it begins only once Triton has this version no more: until then nothing is refused.',
 }
 
 

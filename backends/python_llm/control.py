@@ -7,10 +7,11 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from python_llm.contract import CONTROL_OPERATIONS
+from python_llm.departure import await_unloading
 from python_llm.errors import InvalidRequest, ServeError
 from python_llm.generator import Generator
 from python_llm.session import Reply
@@ -25,10 +26,11 @@ _USUAL_HASHES, _MAX_HASHES = 1024, 1 << 16
 class Control:
     """Answers the operations of ``contract.CONTROL_OPERATIONS``."""
 
-    def __init__(self, generator: Generator, secret: str) -> None:
-        """``secret`` empty: every control request is refused."""
+    def __init__(self, generator: Generator, secret: str, served: Callable[[], bool] = lambda: True) -> None:
+        """``secret`` empty: every control request is refused. ``served``: whether Triton has this very version."""
         self._generator = generator
         self._secret = secret
+        self._served = served
 
     def handle(self, text: str, reply: Reply) -> None:
         """Answer ``reply``, at once or later; raises ServeError for what is refused."""
@@ -36,7 +38,11 @@ class Control:
         if request["operation"] == "probe":
             self._probe(reply)
         elif request["operation"] == "retire":
-            self._retire(_grace_seconds(request), _waits(request), reply)
+            grace = _grace_seconds(request)
+            if _flag(request, "after_unload", False):
+                self._retire_after_unload(grace, _flag(request, "wait", True), reply)
+            else:
+                self._retire(grace, _flag(request, "wait", True), reply)
         elif request["operation"] == "prefixes":
             _answer(reply, self._generator.prefixes(_limit(request)))
         else:
@@ -74,6 +80,20 @@ class Control:
         if not wait:
             _answer(reply, self._generator.status())
 
+    def _retire_after_unload(self, grace_seconds: float, wait: bool, reply: Reply) -> None:
+        """For a version that makes way for another: requests come until Triton sends them there."""
+        if wait:
+            raise InvalidRequest(
+                "after_unload_waits", 'control: after_unload and wait; nobody is left to answer: add "wait": false.'
+            )
+
+        def retire() -> None:
+            if await_unloading(self._served, self._generator.wait_closed):
+                self._generator.close(grace_seconds)
+
+        threading.Thread(target=retire, name="retire", daemon=True).start()
+        _answer(reply, self._generator.status())
+
     def _probe(self, reply: Reply) -> None:
         values: dict[str, Any] = {"input_ids": [0], "max_tokens": 1, "ignore_eos": True}
         if self._generator.prioritises:
@@ -108,11 +128,11 @@ def _grace_seconds(request: Mapping[str, Any]) -> float:
     return float(grace)
 
 
-def _waits(request: Mapping[str, Any]) -> bool:
-    wait = request.get("wait", True)
-    if not isinstance(wait, bool):
-        raise InvalidRequest("wait_not_boolean", f"control: wait {wait!r}; it must be true or false.")
-    return wait
+def _flag(request: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = request.get(name, default)
+    if not isinstance(value, bool):
+        raise InvalidRequest("flag_not_boolean", f"control: {name} {value!r}; it must be true or false.")
+    return value
 
 
 def _limit(request: Mapping[str, Any]) -> int:

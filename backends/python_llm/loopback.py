@@ -31,6 +31,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 _DEFAULT_ADDRESS = "127.0.0.1:8001"  # of a Triton that the launcher did not start
 # What Triton says of a model it lacks, or is taking away.
 _NOT_LOADED = ("unknown model", "no available versions", "is not ready", "stopped accepting")
+_READY_SECONDS = 5.0
 _UNBOUNDED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
@@ -45,13 +46,23 @@ class Loopback:
     def close(self) -> None:
         self._channel.close()
 
-    def ask(self, model: str, request_id: str, arrays: Arrays, timeout: int = 0) -> list[Arrays]:
+    def serves(self, model: str, version: str) -> bool:
+        """Whether Triton has that version; where it does not answer, it is taken to have it still."""
+        request = service_pb2.ModelReadyRequest(name=model, version=version)
+        try:
+            return bool(self._service.ModelReady(request, timeout=_READY_SECONDS).ready)
+        except grpc.RpcError as error:
+            return error.code() is not grpc.StatusCode.NOT_FOUND
+
+    def ask(self, model: str, request_id: str, arrays: Arrays, timeout: int = 0, *, version: str = "") -> list[Arrays]:
         """All responses to one request, which are at least one; ``timeout`` in microseconds, 0: none.
+
+        Without ``version`` Triton chooses one.
 
         Raises:
             ServeError: the model's own error, or why there is no answer.
         """
-        request = service_pb2.ModelInferRequest(model_name=model, id=request_id)
+        request = service_pb2.ModelInferRequest(model_name=model, model_version=version, id=request_id)
         for name, array in arrays.items():
             _add(request, name, array)
         if timeout:

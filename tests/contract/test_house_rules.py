@@ -17,6 +17,7 @@ FOLDERS = {
     "triton_launcher": ROOT / "triton_launcher",
     "triton_llm_client": ROOT / "clients" / "triton_llm_client",
     "openai_gateway": ROOT / "openai_gateway",
+    "triton_doctor": ROOT / "triton_doctor",
     "triton_llm": ROOT / "triton_llm",
 }
 
@@ -38,14 +39,15 @@ ENGINE_LIBRARIES = {
 
 TABLES = {"contract", "errors", "settings"}  # of python_llm: what every package may know
 ARTIFACT = TABLES | {"records", "artifact", "gpus"}
-FILES = ARTIFACT | {"control_access"}  # which one writes and the other reads
+FILES = ARTIFACT | {"control_access", "version_policy"}  # which one writes and the other reads
 
 # package -> modules of python_llm it may import.
 MAY_KNOW = {
-    "build_engines": FILES,
+    "build_engines": FILES | {"machine"},  # is there room for a second version?
     "triton_launcher": FILES | {"machine"},  # it checks artifacts, and sizes pools, before anything starts
     "triton_llm_client": TABLES,
     "openai_gateway": TABLES,
+    "triton_doctor": FILES | {"machine"},
     "triton_llm": set[str](),
 }
 
@@ -62,7 +64,8 @@ BELOW = {
     "triton_llm_client": {"python_llm"},
     "triton_launcher": {"python_llm", "triton_llm_client"},
     "openai_gateway": {"python_llm", "triton_llm_client"},
-    "triton_llm": {"build_engines", "triton_launcher", "triton_llm_client", "openai_gateway"},
+    "triton_doctor": {"python_llm", "build_engines", "triton_launcher"},  # it holds the whole set-up together
+    "triton_llm": {"build_engines", "triton_launcher", "triton_llm_client", "openai_gateway", "triton_doctor"},
 }
 
 

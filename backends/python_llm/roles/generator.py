@@ -40,7 +40,8 @@ class GeneratorRole:
         self._recorder = Recorder() if entry.serving.metrics_seconds else Unrecorded()
         self._generator = Generator(engine, tokenizer, entry.serving, admission, self._recorder)
         self._sampler = _start_sampler(self._generator, self._recorder, model_json, entry.serving.metrics_seconds)
-        self._control = Control(self._generator, os.environ.get(CONTROL_SECRET_VARIABLE, ""))
+        secret = os.environ.get(CONTROL_SECRET_VARIABLE, "")
+        self._control = Control(self._generator, secret, lambda: _is_served(model_json))
 
     def execute(self, requests: Sequence[Any]) -> None:
         for request in requests:
@@ -73,6 +74,17 @@ class GeneratorRole:
             if "timeout" not in values and request.timeout():
                 values["timeout"] = request.timeout()
             self._generator.submit(values, request.request_id() or uuid.uuid4().hex, reply)
+
+
+def _is_served(model_json: Path) -> bool:
+    """Whether Triton has this version; asked over gRPC, and only where the version makes way for another."""
+    from python_llm.loopback import Loopback
+
+    triton = Loopback()
+    try:
+        return triton.serves(model_json.parents[1].name, model_json.parent.name)
+    finally:
+        triton.close()
 
 
 def _start_sampler(generator: Generator, recorder: Recorder, model_json: Path, seconds: float) -> Sampler | None:

@@ -50,6 +50,7 @@ class UnaryRole:
     def __init__(self, entry: ModelEntry, model_json: Path) -> None:
         name = model_json.parents[1].name.removesuffix(role_model("", "unary"))
         self._generator = generator_model(name)
+        self._version = model_json.parent.name  # of several versions each asks its own generator
         most = entry.serving.max_running + entry.serving.max_queue_size + _SPARE_THREADS
         self._triton = Loopback()
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="unary")
@@ -91,7 +92,7 @@ class UnaryRole:
         _answer(call.sender, response)
 
     def _ask(self, call: _Call) -> Any:
-        responses = self._triton.ask(self._generator, call.request_id, call.arrays, call.timeout)
+        responses = self._triton.ask(self._generator, call.request_id, call.arrays, call.timeout, version=self._version)
         tensors = [pb_utils.Tensor(name, array) for name, array in _joined(responses).items()]
         return pb_utils.InferenceResponse(output_tensors=tensors)
 
@@ -111,7 +112,7 @@ class UnaryRole:
             left = call in self._calls and call.sender.is_cancelled()
         if left:
             with suppress(ServeError):
-                self._triton.ask(self._generator, call.request_id, {"stop": np.array([[True]])})
+                self._triton.ask(self._generator, call.request_id, {"stop": np.array([[True]])}, version=self._version)
 
 
 def _read(request: Any, sender: Any) -> _Call:

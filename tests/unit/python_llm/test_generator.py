@@ -513,6 +513,21 @@ def test_retire_need_not_be_waited_for(tokenizer: Tokenizer) -> None:
     assert told.finals == 1
 
 
+def test_a_version_that_makes_way_refuses_nothing_until_triton_has_it_no_more(tokenizer: Tokenizer) -> None:
+    bench = Bench(tokenizer, HandEngine())
+    there, told = [True], ControlReply()
+    order = {"operation": "retire", "secret": "s3cret", "grace_seconds": 600, "wait": False, "after_unload": True}
+    Control(bench.generator, "s3cret", lambda: there[0]).handle(json.dumps(order), told)
+    assert answer(told)["draining"] is False
+    first = bench.start("x")
+    there[0] = False
+    second = bench.start("y")  # it was on its way, as an ensemble's second step is
+    bench.finish()
+    assert (first.wait().reason, second.wait().reason) == ("length", "length")
+    assert bench.generator.wait_closed(60)
+    assert bench.engine.closed
+
+
 def test_prefixes_are_told_newest_first_and_bounded(bench: Bench) -> None:
     control, told, empty = Control(bench.generator, "s3cret"), ControlReply(), ControlReply()
     control.handle(control_text("prefixes"), empty)
@@ -541,7 +556,9 @@ def test_retire_ends_the_engine(tokenizer: Tokenizer) -> None:
         ("s3cret", json.dumps({"operation": "drain"}), "control_refused"),
         ("s3cret", '{"operation": "retire", "secret": "s3cret", "grace_seconds": -1}', "grace_out_of_range"),
         ("s3cret", '{"operation": "retire", "secret": "s3cret", "grace_seconds": true}', "grace_out_of_range"),
-        ("s3cret", '{"operation": "retire", "secret": "s3cret", "wait": 0}', "wait_not_boolean"),
+        ("s3cret", '{"operation": "retire", "secret": "s3cret", "wait": 0}', "flag_not_boolean"),
+        ("s3cret", '{"operation": "retire", "secret": "s3cret", "after_unload": 1}', "flag_not_boolean"),
+        ("s3cret", '{"operation": "retire", "secret": "s3cret", "after_unload": true}', "after_unload_waits"),
         ("s3cret", '{"operation": "prefixes", "secret": "s3cret", "limit": 0}', "limit_out_of_range"),
         ("s3cret", '{"operation": "prefixes", "secret": "s3cret", "limit": 65537}', "limit_out_of_range"),
         ("s3cret", '{"operation": "prefixes", "secret": "s3cret", "limit": true}', "limit_out_of_range"),

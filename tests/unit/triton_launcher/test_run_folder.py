@@ -78,7 +78,7 @@ def test_a_stub_is_read_by_its_command_line() -> None:
     line = (
         "/b/python/triton_python_backend_stub /r/a-generator/1/model.py region 1 1 7 /b/python 336 a-generator_0 /b/llm"
     )
-    assert processes.read_stub(line.split()) == processes.Stub("a-generator", "a-generator_0")
+    assert processes.read_stub(line.split()) == processes.Stub("a-generator", "a-generator_0", "1")
     assert processes.read_stub(["/bin/sh", *line.split()[1:]]) is None
     assert processes.read_stub([]) is None
     assert processes.read_stub(line.replace("a-generator_0", "a-generator").split()) is None
