@@ -40,7 +40,9 @@ class Tokenizer:
 
     def encode(self, text: str, *, special_tokens: bool) -> list[int]:
         """Ids of ``text``; ``special_tokens`` adds what the tokenizer puts around plain text (often a BOS)."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=special_tokens).ids
+        # As a batch of one: `encode` holds the interpreter, and with it every stream, until a long text is done.
+        (encoding,) = self._tokenizer.encode_batch([text], add_special_tokens=special_tokens)
+        ids: list[int] = encoding.ids
         return ids
 
     def fewest_tokens(self, text: str) -> int:
