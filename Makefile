@@ -119,7 +119,7 @@ soak: setup ## REQUESTS=… MINUTES=… ROUNDS=…: load, saturation and chaos; 
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy triton_llm build_engines backends/python_llm triton_launcher clients/triton_llm_client openai_gateway tests \
+	$(BIN)/mypy triton_llm build_engines backends/python_llm triton_launcher triton_doctor clients/triton_llm_client openai_gateway tests \
 		docs/generate.py
 
 format: setup ## let ruff format the code

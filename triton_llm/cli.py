@@ -25,7 +25,7 @@ class Verb:
 VERBS = {
     "build": Verb("build_engines.cli", "build an engine artifact from a checkpoint"),
     "plan": Verb("build_engines.plan.cli", "say what a model needs on a kind of GPU: memory, parallelism, ceilings"),
-    "repo": Verb("build_engines.repo_cli", "add, list and remove entries of the Triton model repository"),
+    "repo": Verb("build_engines.repo_cli", "add, remove, promote and roll back entries of the Triton model repository"),
     "serve": Verb("triton_launcher.cli", "start, supervise and drain a Triton server"),
     "gateway": Verb("openai_gateway.cli", "serve OpenAI's API and the chat page in front of one Triton or several"),
     "container": Verb("triton_launcher.container_cli", "what a container runs: build what is missing, then serve"),
@@ -35,6 +35,7 @@ VERBS = {
     "chat": Verb("triton_llm_client.chat_cli", "talk with a served model"),
     "batch": Verb("triton_llm_client.batch_cli", "answer a file of requests, in order and resumably"),
     "score": Verb("triton_llm_client.score_cli", "score a file of texts: log-likelihoods and perplexity, resumably"),
+    "doctor": Verb("triton_doctor.cli", "say what is wrong with this machine or set-up, why, and what to do next"),
     "bench": Verb("triton_llm_client.bench.cli", "measure the engine, its peer and the server side by side"),
 }
 
