@@ -14,7 +14,7 @@ from triton_llm_client.bench.targets import Figure
 
 __all__ = ["measure"]
 
-_PAIRS = 10  # requests of A, two by two, beside each load
+_PAIRS = 30  # requests of A, two by two, beside each load: enough that the first, who finds full steps, are not the p95
 _LONG_PROMPT, _LONG_ANSWER = 512, 256
 _PROMPT, _ANSWER = 128, 16
 
