@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -35,7 +36,7 @@ class UpstreamSettings:
         for name in ("breaker_seconds", "retry_seconds", "resume_seconds"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for model, weights in self.weights.items():
-            if not weights or min(weights.values()) < 0 or not sum(weights.values()):
+            if not weights or min(weights.values()) < 0 or not 0 < sum(weights.values()) < math.inf:
                 raise CallerMistake(
                     f"weights of '{model}': {dict(weights)}; they must be 0 or more, and one above 0: VERSION:SHARE."
                 )
