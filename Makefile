@@ -62,8 +62,9 @@ chat: setup ## talk with the served model
 generate: setup ## PROMPT=…: one answer of the served model
 	$(BIN)/triton-llm generate --model "$(NAME)" --chat "$(PROMPT)"
 
-bench: setup ## the quick paired bench: engine, peer and server side by side
-	$(BIN)/triton-llm bench --quick
+bench: setup ## every figure of docs/performance.md beside its target, under 25 minutes; JSON, CSV, HTML in run/bench
+	$(BUILD)
+	$(BIN)/triton-llm bench --model "$(NAME)" --report run/bench $(BENCH_OPTIONS)
 
 perf-analyzer: setup ## NVIDIA's perf_analyzer against the running server's NAME; CSVs in .perf-analyzer/results
 	$(BIN)/triton-llm bench perf-analyzer --model "$(NAME)"

@@ -1,46 +1,64 @@
-"""``triton-llm bench``: the engine, its peer and the server side by side, in turns."""
+"""``triton-llm bench``: the engine, its peers and the server side by side, in turns, and every promise measured."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 from python_llm.errors import CallerMistake
-from triton_llm_client.aio import DEFAULT_MODEL
-from triton_llm_client.bench import load_cli, perf_analyzer
-from triton_llm_client.bench.idle import idle_cpu
-from triton_llm_client.bench.load import Subject
+from triton_llm_client.bench import compare_cli, load_cli, perf_analyzer
+from triton_llm_client.bench.files import write_report
+from triton_llm_client.bench.options import add_setting, setting_of
 from triton_llm_client.bench.report import Report
-from triton_llm_client.bench.rounds import Plan, run_rounds
+from triton_llm_client.bench.rounds import Plan
+from triton_llm_client.bench.scenarios import OF_PART_5, SCENARIOS
 from triton_llm_client.bench.scenarios import cli as scenarios
-from triton_llm_client.bench.subjects import DEFAULT_SUBJECTS, SUBJECTS, Absent, Setting
+from triton_llm_client.bench.subjects import OF_A_SERVER, SUBJECTS, Setting
+from triton_llm_client.bench.suite import Wanted, run_suite
 
 __all__ = ["add_arguments", "bench", "run"]
 
-_TOOLS = {"load": load_cli.run, "perf-analyzer": perf_analyzer.run, "scenario": scenarios.run}
-_QUICK_SECONDS = 210.0
-_FULL_SECONDS = 1200.0
+_TOOLS = {
+    "compare": compare_cli.run,
+    "load": load_cli.run,
+    "perf-analyzer": perf_analyzer.run,
+    "scenario": scenarios.run,
+}
+_QUICK_SUBJECTS = ("engine", "genai", "served")
+_SUBJECTS = (*_QUICK_SUBJECTS, "ensemble", "gateway", "llamacpp", "transformers", "transformers-batching")
+_QUICK_SECONDS, _SECONDS = 210.0, 660.0  # of the rounds
+_SWEEP_SECONDS = 20.0
+_SLOW = {"llamacpp": 5, "transformers": 1, "transformers-batching": 1}  # rounds they take part in
+_LEVELS = {
+    "ensemble": (1, 8, 32),
+    "gateway": (1, 8, 32),
+    "llamacpp": (1, 16),
+    "transformers": (1, 8),
+    "transformers-batching": (1, 8),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     tools = parser.add_subparsers(dest="tool_name", metavar="|".join(_TOOLS), help="something else instead")
+    compare_cli.add_arguments(tools.add_parser("compare", help="what changed between two runs beyond noise"))
     load_cli.add_arguments(tools.add_parser("load", help="one subject under one load, closed or open; sweeps"))
     perf_analyzer.add_arguments(tools.add_parser("perf-analyzer", help="measure a running server's three routes"))
-    scenarios.add_arguments(tools.add_parser("scenario", help="fairness, prefixes, copies, short among long"))
+    scenarios.add_arguments(tools.add_parser("scenario", help="one promise by itself"))
+    add_setting(parser)
+    _add_plan(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the JSON to FILE as well")
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help="write JSON, CSV, HTML and plots there")
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
     plan = Plan()
     levels = " ".join(map(str, plan.in_flight))
-    parser.add_argument("--quick", action="store_true", help="fewer rounds: about five minutes on two cores")
-    parser.add_argument("--model", default=DEFAULT_MODEL, help="served name (default: %(default)s)")
-    parser.add_argument("--artifact", type=Path, help="the engine artifact (default: engines/MODEL)")
-    parser.add_argument("--url", help="measure the server at this gRPC address (default: start one)")
+    parser.add_argument("--quick", action="store_true", help="rounds of engine, GenAI and server alone: five minutes")
+    parser.add_argument("--subjects", nargs="*", choices=sorted(SUBJECTS), help=f"(default: {' '.join(_SUBJECTS)})")
     parser.add_argument(
-        "--subjects",
-        nargs="+",
-        choices=sorted(SUBJECTS),
-        default=list(DEFAULT_SUBJECTS),
-        help="who takes part (default: engine, genai, served)",
+        "--scenarios", nargs="*", choices=list(SCENARIOS), help=f"(default: {' '.join(OF_PART_5)}; with --quick none)"
     )
     parser.add_argument(
         "--in-flight", nargs="+", type=int, default=list(plan.in_flight), metavar="N", help=f"(default: {levels})"
@@ -48,63 +66,68 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("prompt_tokens", "output_tokens"):
         option = "--" + name.replace("_", "-")
         parser.add_argument(option, type=int, default=getattr(plan, name), metavar="N", help="(default: %(default)s)")
-    parser.add_argument("--rounds", type=int, metavar="N", help="most rounds (default: what the time allows)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the JSON to FILE as well")
+    parser.add_argument("--rounds", type=int, metavar="N", help="most rounds (default: 12; 8 with --quick)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="for the rounds (default: 660; 210 with --quick)")
+    parser.add_argument("--pairs", type=int, default=5, metavar="N", help="rounds of a scenario (default: %(default)s)")
+    parser.add_argument("--sweep-seconds", type=float, metavar="S", help="of each rate (default: 20; 0 with --quick)")
+    parser.add_argument(
+        "--price-per-hour", type=float, default=0.10, metavar="P", help="of this machine, for the costs (%(default)s)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print; a missed target is a result, not a failure."""
     if args.tool_name:
         return _TOOLS[args.tool_name](args)
-    setting = Setting(args.artifact or Path("engines") / args.model, args.model, args.url)
-    report = bench(setting, _plan(args, setting.vocabulary()), args.subjects)
+    setting = setting_of(args)
+    report = bench(setting, _wanted(args, setting.words()))
     if args.output:
         args.output.write_text(report.to_json() + "\n", "utf-8")
     print(report.to_json() if args.json else report.table())
+    if args.report:
+        print(f"report: {write_report(report.record(), args.report)}", file=sys.stderr)
     return 0
 
 
-def bench(setting: Setting, plan: Plan, names: list[str]) -> Report:
-    """Open the subjects, run the rounds, close the subjects.
-
-    Raises:
-        CallerMistake: no subject can take part.
-        ServeError: a subject failed.
-    """
-    with ExitStack() as stack:
-        subjects: list[Subject] = []
-        absent: dict[str, str] = {}
-        for name in names:
-            _say(f"opening {name}")
-            try:
-                subjects.append(SUBJECTS[name].open(setting))
-                stack.callback(subjects[-1].close)
-            except Absent as reason:
-                absent[name] = str(reason)
-        if not subjects:
-            raise CallerMistake(f"subjects {', '.join(names)}: none can take part: {'; '.join(absent.values())}")
-        results = run_rounds(subjects, plan, _say)
-        flags = {subject.name: subject.flags for subject in subjects}
-        return Report(plan, results, flags, absent, idle_cpu())
+def bench(setting: Setting, wanted: Wanted) -> Report:
+    """See ``run_suite``; progress goes to stderr."""
+    return run_suite(setting, wanted, _say)
 
 
-def _plan(args: argparse.Namespace, vocabulary: int) -> Plan:
-    for name in ("prompt_tokens", "output_tokens", "rounds"):
-        if (value := getattr(args, name)) is not None and value < 1:
-            raise CallerMistake(f"--{name.replace('_', '-')} {value}: it must be at least 1.")
-    if min(args.in_flight) < 1:
-        raise CallerMistake(f"--in-flight {min(args.in_flight)}: it must be at least 1.")
-    rounds = args.rounds or (8 if args.quick else 20)
+def _wanted(args: argparse.Namespace, words: int | tuple[int, ...]) -> Wanted:
+    _check(args)
+    subjects = args.subjects
+    if subjects is None:
+        subjects = _QUICK_SUBJECTS if args.quick else _SUBJECTS
+    scenarios_ = args.scenarios
+    if scenarios_ is None:
+        scenarios_ = () if args.quick else OF_PART_5
+    sweep = (0.0 if args.quick else _SWEEP_SECONDS) if args.sweep_seconds is None else args.sweep_seconds
+    return Wanted(subjects, _plan(args, words), scenarios_, args.pairs, sweep, args.price_per_hour)
+
+
+def _plan(args: argparse.Namespace, words: int | tuple[int, ...]) -> Plan:
+    rounds = args.rounds or (8 if args.quick else 12)
     return Plan(
         in_flight=tuple(sorted(set(args.in_flight))),
         prompt_tokens=args.prompt_tokens,
         output_tokens=args.output_tokens,
-        vocabulary=vocabulary,
+        vocabulary=words,
         rounds=rounds,
         least_rounds=min(rounds, 2),
-        seconds=_QUICK_SECONDS if args.quick else _FULL_SECONDS,
+        seconds=args.seconds or (_QUICK_SECONDS if args.quick else _SECONDS),
+        levels=_LEVELS,
+        most_rounds=_SLOW,
+        apart=OF_A_SERVER - {"served"},
     )
+
+
+def _check(args: argparse.Namespace) -> None:
+    for name in ("prompt_tokens", "output_tokens", "rounds", "pairs"):
+        if (value := getattr(args, name)) is not None and value < 1:
+            raise CallerMistake(f"--{name.replace('_', '-')} {value}: it must be at least 1.")
+    if min(args.in_flight) < 1:
+        raise CallerMistake(f"--in-flight {min(args.in_flight)}: it must be at least 1.")
 
 
 def _say(text: str) -> None:

@@ -20,10 +20,10 @@ from triton_llm_client.bench.perf_tool import PerfTool, find_or_fetch
 from triton_llm_client.cli_options import url_of
 from triton_llm_client.failures import ServerUnreachable
 
-__all__ = ["Measured", "Route", "add_arguments", "measure", "routes", "run"]
+__all__ = ["FOLDER", "PROMPTS", "Measured", "Route", "add_arguments", "measure", "routes", "run"]
 
-_FOLDER = Path(".perf-analyzer")
-_PROMPTS = ("The capital of France is", "Once upon a time", "The tide went out and", "Water boils at")
+FOLDER = Path(".perf-analyzer")
+PROMPTS = ("The capital of France is", "Once upon a time", "The tide went out and", "Water boils at")
 _LATENCIES = ("p50 latency", "p99 latency")
 
 
@@ -44,7 +44,7 @@ class Route:
         """perf_analyzer's input file: one value list for each tensor."""
         values = {"max_tokens": [max_tokens], "stream": [True], "ignore_eos": [True]}
         sent = {name: value for name, value in values.items() if self.contract.input(name)}
-        return json.dumps({"data": [{"text_input": [prompt], **sent} for prompt in _PROMPTS]})
+        return json.dumps({"data": [{"text_input": [prompt], **sent} for prompt in PROMPTS]})
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--in-flight", nargs="+", type=int, default=[1, 4], metavar="N", help="default: 1 4")
     parser.add_argument("--requests", type=int, default=20, metavar="N", help="for each figure (default: %(default)s)")
     parser.add_argument("--max-tokens", type=int, default=32, metavar="N", help="of a request (default: %(default)s)")
-    parser.add_argument(
-        "--output", type=Path, default=_FOLDER / "results", help="folder of the CSV files (%(default)s)"
-    )
-    parser.add_argument("--tool", type=Path, default=_FOLDER, help="folder the tool is fetched into (%(default)s)")
+    parser.add_argument("--output", type=Path, default=FOLDER / "results", help="folder of the CSV files (%(default)s)")
+    parser.add_argument("--tool", type=Path, default=FOLDER, help="folder the tool is fetched into (%(default)s)")
 
 
 def run(args: argparse.Namespace) -> int:

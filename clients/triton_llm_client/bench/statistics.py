@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from statistics import fmean
+from statistics import fmean, median
 
-__all__ = ["Interval", "paired_ratio"]
+__all__ = ["Interval", "median_interval", "paired_ratio"]
 
 _RESAMPLES = 2000
 
@@ -44,3 +44,16 @@ def paired_ratio(numerators: Sequence[float], denominators: Sequence[float], *, 
     means = sorted(fmean(draw.choices(logs, k=len(logs))) for _ in range(_RESAMPLES))
     low, high = means[int(0.025 * _RESAMPLES)], means[int(0.975 * _RESAMPLES) - 1]
     return Interval(math.exp(fmean(logs)), math.exp(low), math.exp(high))
+
+
+def median_interval(values: Sequence[float], *, seed: int = 0) -> Interval:
+    """The median of single measurements, its interval from resampling them.
+
+    Raises:
+        ValueError: no values.
+    """
+    if not values:
+        raise ValueError("no values; measurements are needed.")
+    draw = Random(seed)
+    medians = sorted(median(draw.choices(values, k=len(values))) for _ in range(_RESAMPLES))
+    return Interval(median(values), medians[int(0.025 * _RESAMPLES)], medians[int(0.975 * _RESAMPLES) - 1])

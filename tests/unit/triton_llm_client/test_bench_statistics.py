@@ -4,14 +4,14 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triton_llm_client.bench.load import Answer, Outcome
 from triton_llm_client.bench.report import Report
 from triton_llm_client.bench.rounds import Plan, Results
-from triton_llm_client.bench.statistics import paired_ratio
-from triton_llm_client.bench.targets import figures
+from triton_llm_client.bench.statistics import Interval, median_interval, paired_ratio
+from triton_llm_client.bench.targets import Figure, figures, unmeasured
 
 speeds = st.floats(0.1, 1000.0)
 pairs = st.lists(st.tuples(speeds, speeds), min_size=1, max_size=12)
@@ -100,5 +100,41 @@ def test_table_and_json_say_the_same() -> None:
         line = next(line for line in table.splitlines() if line.startswith(figure["name"]))
         assert f"{figure['ratio']['value']:.3f}" in line
         assert line.endswith("yes" if figure["holds"] else "no")
+        assert figure["bound"] in line
     assert "warning" not in table
     assert "warning" in Report(Plan(in_flight=(1,)), some_results(), {"engine": "e"}, idle_cpu=0.5).table()
+
+
+@given(st.lists(st.floats(0.1, 100.0), min_size=1, max_size=12))
+@settings(max_examples=20)
+def test_the_interval_of_a_median_holds_it_and_stays_within_the_values(values: list[float]) -> None:
+    found = median_interval(values)
+    assert min(values) <= found.low <= found.value <= found.high <= max(values)
+
+
+def test_a_peer_that_ran_fewer_rounds_is_paired_with_the_first_ones() -> None:
+    results = some_results()
+    results["llamacpp", 1] = [outcome(1, 25.0)]
+    found = {figure.name: figure for figure in figures(results)}
+    assert found["served / llama.cpp's server, 1 in flight, tokens/s"].ratio.value == pytest.approx(45 / 25)
+
+
+def test_the_first_token_of_an_idle_server_is_in_milliseconds() -> None:
+    found = {figure.name: figure for figure in figures(some_results())}
+    figure = found["served: time to first token, idle server"]
+    assert figure.ratio.value == pytest.approx(100.0)
+    assert (figure.bound, figure.holds) == ("<= 500 ms", True)
+
+
+def test_a_figure_with_two_bounds() -> None:
+    for value, holds in ((0.89, False), (0.95, True), (1.11, False)):
+        figure = Figure("x", Interval(value, value, value), 0.9, most=1.1)
+        assert (figure.holds, figure.bound) == (holds, "0.9 .. 1.1")
+
+
+def test_what_an_absent_peer_leaves_open_is_told_and_is_no_loss() -> None:
+    results = {cell: outcomes for cell, outcomes in some_results().items() if cell[0] != "genai"}
+    open_ones = {one.name: one.reason for one in unmeasured(results, {"genai": "not installed", "llamacpp": "no file"})}
+    assert open_ones["engine / GenAI, 16 in flight, tokens/s"] == "not installed"
+    assert open_ones["served / llama.cpp's server, 16 in flight, tokens/s"] == "no file"
+    assert not set(open_ones) & {figure.name for figure in figures(results)}

@@ -76,9 +76,18 @@ def ask(engine: engines.Engine, prompts: list[tuple[int, ...]], tokens: int, ten
 
 @contextmanager
 def background(
-    engine: engines.Engine, prompts: Iterator[tuple[int, ...]], tokens: int, *, in_flight: int, tenant: str = ""
+    engine: engines.Engine,
+    prompts: Iterator[tuple[int, ...]],
+    tokens: int,
+    *,
+    in_flight: int,
+    tenant: str = "",
+    begun: Callable[[], bool] | None = None,
 ) -> Iterator[None]:
-    """Keep so many requests in flight; returns when each has its first token, and ends them afterwards."""
+    """Keep so many requests in flight; returns when each has its first token, or ``begun()``, and ends them afterwards.
+
+    ``prompts`` must hold one for each request that ends meanwhile.
+    """
     ending = threading.Event()
     running: dict[str, _Asked] = {}
 
@@ -92,8 +101,8 @@ def background(
         send()
     try:
         first = list(running.values())
-        while not all(each.ids or each.done.is_set() for each in first):
-            time.sleep(0.01)
+        while not (begun() if begun else all(each.ids or each.done.is_set() for each in first)):
+            time.sleep(0.001 if begun else 0.01)
         yield
     finally:
         ending.set()

@@ -1,4 +1,4 @@
-"""``triton-llm bench scenario NAME``: a promise of the engine, measured in pairs in this process."""
+"""``triton-llm bench scenario NAME``: one promise, measured by itself."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from python_llm.errors import CallerMistake
 from triton_llm_client.aio import DEFAULT_MODEL
+from triton_llm_client.bench.isolated import Absent
 from triton_llm_client.bench.scenarios import SCENARIOS, measure
 from triton_llm_client.bench.subjects import Setting
 
@@ -31,11 +32,15 @@ def run(args: argparse.Namespace) -> int:
         raise CallerMistake(f"--rounds {args.rounds}: it must be at least 1.")
     setting = Setting(args.artifact or Path("engines") / DEFAULT_MODEL, DEFAULT_MODEL, None)
     for name in SCENARIOS if args.scenario == "all" else (args.scenario,):
-        figure = measure(name, setting, args.rounds, lambda text: print(text, file=sys.stderr, flush=True))
-        ratio, bound = figure.ratio, "at most" if figure.at_most else "at least"
+        try:
+            figure = measure(name, setting, args.rounds, lambda text: print(text, file=sys.stderr, flush=True))
+        except Absent as reason:
+            print(f"{name}: not measured: {reason}", file=sys.stderr)
+            continue
+        ratio = figure.ratio
         if args.json:
             print(json.dumps({"scenario": name, **asdict(figure), "holds": figure.holds}))
         else:
-            verdict = f"{bound} {figure.target}: {'holds' if figure.holds else 'MISSED'}"
+            verdict = f"{figure.bound}: {'holds' if figure.holds else 'MISSED'}"
             print(f"{figure.name}: {ratio.value:.2f} ({ratio.low:.2f} .. {ratio.high:.2f}), {verdict}")
     return 0
