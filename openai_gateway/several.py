@@ -27,16 +27,17 @@ async def side_by_side(
             async for item in only:
                 yield 0, item
         return
-    places = asyncio.Semaphore(at_once)
-    items: asyncio.Queue[tuple[int, T] | None] = asyncio.Queue(_READ_AHEAD)
+    places, room = asyncio.Semaphore(at_once), asyncio.Semaphore(_READ_AHEAD)
+    items: asyncio.Queue[tuple[int, T] | None] = asyncio.Queue()  # bounded by `room`: an end never waits
 
     async def read(number: int) -> None:
         try:
             async with places, aclosing(streams[number]) as stream:
                 async for item in stream:
-                    await items.put((number, item))
+                    await room.acquire()
+                    items.put_nowait((number, item))
         finally:
-            await items.put(None)
+            items.put_nowait(None)
 
     tasks = [asyncio.create_task(read(number)) for number in range(len(streams))]
     try:
@@ -44,6 +45,7 @@ async def side_by_side(
         while ended < len(tasks):
             found = await items.get()
             if found is not None:
+                room.release()
                 yield found
                 continue
             ended += 1
