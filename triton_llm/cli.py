@@ -36,6 +36,8 @@ VERBS = {
     "batch": Verb("triton_llm_client.batch_cli", "answer a file of requests, in order and resumably"),
     "score": Verb("triton_llm_client.score_cli", "score a file of texts: log-likelihoods and perplexity, resumably"),
     "doctor": Verb("triton_doctor.cli", "say what is wrong with this machine or set-up, why, and what to do next"),
+    "trace": Verb("triton_doctor.trace_cli", "print the life of a request: queue, prefill, steps, preemptions, send"),
+    "decide": Verb("triton_llm_client.bench.decision.cli", "rank ways to serve a model: measured and judged criteria"),
     "bench": Verb("triton_llm_client.bench.cli", "measure the engine, its peer and the server side by side"),
 }
 
