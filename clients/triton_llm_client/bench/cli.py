@@ -10,6 +10,7 @@ from python_llm.errors import CallerMistake
 from triton_llm_client.bench import compare_cli, load_cli, perf_analyzer
 from triton_llm_client.bench.files import write_report
 from triton_llm_client.bench.options import add_setting, setting_of
+from triton_llm_client.bench.profile.run import profile
 from triton_llm_client.bench.report import Report
 from triton_llm_client.bench.rounds import Plan
 from triton_llm_client.bench.scenarios import OF_PART_5, SCENARIOS
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scenarios.add_arguments(tools.add_parser("scenario", help="one promise by itself"))
     add_setting(parser)
     _add_plan(parser)
+    parser.add_argument("--profile", action="store_true", help="where a token's time goes, and nothing else")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the JSON to FILE as well")
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="write JSON, CSV, HTML and plots there")
@@ -80,7 +82,12 @@ def run(args: argparse.Namespace) -> int:
     if args.tool_name:
         return _TOOLS[args.tool_name](args)
     setting = setting_of(args)
-    report = bench(setting, _wanted(args, setting.words()))
+    wanted = _wanted(args, setting.words())
+    if args.profile:
+        for one in profile(setting, wanted.plan, args.pairs, _say):
+            print("\n".join(one.lines()))
+        return 0
+    report = bench(setting, wanted)
     if args.output:
         args.output.write_text(report.to_json() + "\n", "utf-8")
     print(report.to_json() if args.json else report.table())
