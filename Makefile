@@ -69,17 +69,22 @@ bench: setup ## every figure of docs/performance.md beside its target, under 25 
 perf-analyzer: setup ## NVIDIA's perf_analyzer against the running server's NAME; CSVs in .perf-analyzer/results
 	$(BIN)/triton-llm bench perf-analyzer --model "$(NAME)"
 
+# One folder after the other, so that one's servers are gone before the next one's start; all run, whichever fails.
+SERVER_RING = failed=; for part in $(sort $(dir $(wildcard tests/server/*/test_*.py))) $(wildcard tests/server/test_*.py); \
+	do $(BIN)/python -m pytest $$part || failed="$$failed $$part"; done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
 test: setup ## build the default model, then every test this machine can run
 	$(BIN)/triton-llm build smollm2
 	$(BIN)/python -m pytest tests/unit tests/contract
-	$(BIN)/python -m pytest tests/server
+	$(SERVER_RING)
 	$(BIN)/python -m pytest tests/browser
 
 test-unit: setup ## the unit and contract rings: seconds
 	$(BIN)/python -m pytest tests/unit tests/contract
 
 test-server: setup ## the server ring: a real tritonserver
-	$(BIN)/python -m pytest tests/server
+	$(SERVER_RING)
 
 test-browser: setup ## the browser ring: the chat page in headless Chromium; screenshots in run/screenshots
 	$(BIN)/python -m pytest tests/browser
