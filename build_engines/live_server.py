@@ -117,6 +117,19 @@ class LiveServer:
             self._control(model, "unload", _ANSWER_SECONDS)
         return self._await(there, lambda state: state in _GONE, wait_seconds)
 
+    def control(self, model: str, version: str, order: Mapping[str, Any]) -> Any:
+        """The answer of that generator to a control request, which holds its secret.
+
+        Raises:
+            LiveFailure: it is not there, or refuses.
+        """
+        body = json.dumps({"control": json.dumps(order)}).encode()
+        answer = self._post(_generate(model, int(version)), _ANSWER_SECONDS, body)
+        try:
+            return json.loads(json.loads(answer)["text_output"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise self._no_triton() from error
+
     def retire(self, model: str, secret: str, grace_seconds: float, *, after_unload: int | None = None) -> None:
         """Tell the generator ``model`` to free its engine when what runs has ended, or after so many seconds.
 

@@ -118,6 +118,8 @@ CONTROL_OPERATIONS: Mapping[str, str] = {
     "prefixes": 'the prompts whose keys and values are in the cache: {"hash", "block_size", "count", "hashes"}, the '
     'hashes of full blocks in hexadecimal, those computed last first, at most "limit" (default 1024) of "count". '
     '"hash" names the way they are made, and is empty where the engine tells none.',
+    "trace": 'the life of the latest requests whose id is "request_id", or begins so: {"traces", "kept"}. Times in seconds '
+    "since a request's arrival: admission, prefill chunks, preemptions, tokens, responses, end. No text, no tokens.",
     "probe": 'generates one real token at top priority, past the queue bound; {"ok": true, "seconds"}.',
     "drain": "refuse new requests from now on; answers at once as status does.",
     "retire": 'as drain, then free the engine and its memory: what runs after "grace_seconds" (default 0) is '

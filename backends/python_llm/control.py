@@ -43,6 +43,10 @@ class Control:
                 self._retire_after_unload(grace, _flag(request, "wait", True), reply)
             else:
                 self._retire(grace, _flag(request, "wait", True), reply)
+        elif request["operation"] == "trace":
+            traces = self._generator.traces
+            found = [trace.to_record() for trace in traces.find(_request_id(request))]
+            _answer(reply, {"traces": found, "kept": len(traces)})
         elif request["operation"] == "prefixes":
             _answer(reply, self._generator.prefixes(_limit(request)))
         else:
@@ -133,6 +137,13 @@ def _flag(request: Mapping[str, Any], name: str, default: bool) -> bool:
     if not isinstance(value, bool):
         raise InvalidRequest("flag_not_boolean", f"control: {name} {value!r}; it must be true or false.")
     return value
+
+
+def _request_id(request: Mapping[str, Any]) -> str:
+    name = request.get("request_id")
+    if not isinstance(name, str) or not name:
+        raise InvalidRequest("request_id_missing", f"control: request_id {name!r}; it must be a request's id, a text.")
+    return name
 
 
 def _limit(request: Mapping[str, Any]) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from python_llm.errors import ServeError
+
+if TYPE_CHECKING:
+    from python_llm.trace import Trace
 
 __all__ = [
     "BeamParams",
@@ -87,7 +90,7 @@ class GenerateRequest:
     runs earlier. ``sequence_count`` sequences are made, with the indices from ``first_index``; with ``beam`` they are
     the best beams, best first. ``max_tokens`` 0 with ``prompt_log_probs``: the prompt is computed and no token made.
     ``cache_salt``: only requests of the same salt share cached prompt blocks. ``adapter``: the name of a LoRA adapter,
-    one of the engine's; empty: the model alone.
+    one of the engine's; empty: the model alone. ``trace``: where an engine that can tells the request's life.
     """
 
     request_id: str
@@ -109,6 +112,7 @@ class GenerateRequest:
     guide: Guide | None = None
     cache_salt: str = ""
     adapter: str = ""
+    trace: Trace | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,7 @@ class Usage:
     first_scheduled_ns: int = 0
     first_token_ns: int = 0
     last_token_ns: int = 0
+    slowest_gap_ns: int = 0  # between two tokens
 
 
 # Alternatives of one token: (token id, natural log of its probability), likeliest first.

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 from typing import Any
 
@@ -28,6 +28,7 @@ from python_llm.service_rate import ServiceRate
 from python_llm.session import Reply, Session
 from python_llm.settings import ServingConfig
 from python_llm.tokenizer import Tokenizer
+from python_llm.trace import Trace, TraceRing
 
 __all__ = ["Generator"]
 
@@ -59,6 +60,7 @@ class Generator:
         self._admitting: Counter[str] = Counter()
         self._stopped_early: set[str] = set()
         self._rate = ServiceRate()
+        self.traces = TraceRing()  # probes are not among them
         self._draining = False
         self._closing = threading.Lock()
         self._closed = threading.Event()
@@ -70,13 +72,14 @@ class Generator:
     def submit(self, values: Mapping[str, Any], request_id: str, reply: Reply, *, probe: bool = False) -> None:
         """Take a request and return at once; every outcome goes to ``reply``. A probe passes the queue bound."""
         arrival = time.monotonic()
+        trace = Trace(request_id, 0) if probe else self.traces.begin(request_id, arrival)
         with self._lock:
             self._admitting[request_id] += 1
         try:
-            self._workers.submit(self._admit, values, request_id, reply, arrival, probe)
+            self._workers.submit(self._admit, values, request_id, reply, arrival, probe, trace)
         except RuntimeError:  # the pool is shut down
             self._leave_admission(request_id)
-            self._abandon(None, reply, refusals.draining(), probe)
+            self._abandon(None, reply, refusals.draining(), probe, trace)
 
     def cancel(self, request_id: str) -> None:
         """End the request of that id, running or still being admitted; raises NotFound where there is none."""
@@ -148,20 +151,23 @@ class Generator:
         self._watcher.join()
         self._delivery.close()
 
-    def _admit(self, values: Mapping[str, Any], request_id: str, reply: Reply, arrival: float, probe: bool) -> None:
+    def _admit(
+        self, values: Mapping[str, Any], request_id: str, reply: Reply, arrival: float, probe: bool, trace: Trace
+    ) -> None:
         session = None
         try:
-            session = self._open(values, request_id, reply, arrival, probe)
+            session = self._open(values, request_id, reply, arrival, probe, trace)
+            trace.admitted(len(session.request.prompt_ids))
             sink = session.recorder.watch(session.request, self._delivery.sink(session), arrival)
             self._engine.submit(session.request, sink)
             if session.verdict is not None:  # stopped before the engine had it
                 self._engine.cancel(session.request.request_id)
         except ServeError as error:
-            self._abandon(session, reply, error, probe)
+            self._abandon(session, reply, error, probe, trace)
         except Exception as trouble:
             _log.exception("admission of request '%s' failed", request_id)
             failure = EngineFailure("internal", f"request '{request_id}': {trouble!r}.")
-            self._abandon(session, reply, failure, probe)
+            self._abandon(session, reply, failure, probe, trace)
         finally:
             self._leave_admission(request_id)
 
@@ -172,12 +178,15 @@ class Generator:
                 del self._admitting[request_id]
                 self._stopped_early.discard(request_id)
 
-    def _open(self, values: Mapping[str, Any], request_id: str, reply: Reply, arrival: float, probe: bool) -> Session:
+    def _open(
+        self, values: Mapping[str, Any], request_id: str, reply: Reply, arrival: float, probe: bool, trace: Trace
+    ) -> Session:
         if self._draining and not probe:
             raise refusals.draining()
         if not probe and self._is_full():
             raise refusals.queue_full(self._serving.max_queue_size, self._rate.retry_after())
         admitted = self._admission.admit(values, f"{request_id}#{next(self._numbers)}")
+        admitted = replace(admitted, request=replace(admitted.request, trace=trace))
         session = Session(request_id, admitted, reply, self._tokenizer.token_bytes, arrival)
         session.recorder = self._recorders[probe]
         session.deadline = arrival + admitted.timeout if admitted.timeout else 0.0
@@ -196,9 +205,10 @@ class Generator:
         free = max(0, self._engine.limits.max_running - stats.running)
         return stats.waiting - free >= self._serving.max_queue_size
 
-    def _abandon(self, session: Session | None, reply: Reply, error: ServeError, probe: bool) -> None:
+    def _abandon(self, session: Session | None, reply: Reply, error: ServeError, probe: bool, trace: Trace) -> None:
         if session is not None:
             self._forget(session)
+        trace.ended("error", error)
         self._recorders[probe].failed(error)
         reply.fail(error)
 
@@ -217,6 +227,7 @@ class Generator:
             self._forget(session)
             self._rate.ended()
             session.recorder.ended(session.outcome())
+            session.end_trace()
 
     def _cancel_cut_short(self, session: Session) -> None:
         """Sequences that a stop word ended; asked again until the engine has seen it."""

@@ -85,6 +85,12 @@ class Session:
             output_tokens=tuple(part.output_tokens - resumed for part in self._ends.values()),
         )
 
+    def end_trace(self) -> None:
+        """Tell the request's trace how it ended, once it has at both ends."""
+        if self.request.trace is not None:
+            reason = self._ends[min(self._ends)].reason if self._ends else "error"
+            self.request.trace.ended(reason, self._error, self._facts.usages)
+
     def on_events(self, events: Sequence[Event]) -> None:
         """What the engine said since the last call; sends what may be sent."""
         failure = next((event for event in events if isinstance(event, Failed)), None)
@@ -135,6 +141,8 @@ class Session:
         self._first = False
         self.ending = self.ending or final
         self.reply.send(outputs, final=final)
+        if self.request.trace is not None:
+            self.request.trace.sent()
         if final:
             self._over()
 

@@ -458,6 +458,30 @@ def test_control_answers_status_and_drain(bench: Bench) -> None:
     assert running.wait().reason == "length"
 
 
+def test_the_life_of_a_request_is_told_by_its_id(bench: Bench) -> None:
+    control, told, none = Control(bench.generator, "s3cret"), ControlReply(), ControlReply()
+    reply = bench.start("req-1")
+    bench.finish()
+    assert reply.wait().reason == "length"
+    bench.wait_until_idle()
+    control.handle(json.dumps({"operation": "trace", "secret": "s3cret", "request_id": "req"}), told)
+    (life,) = answer(told)["traces"]
+    assert (life["request_id"], life["reason"], life["error"]) == ("req-1", "length", "")
+    assert 0 <= life["queued"] <= life["ended"]
+    assert life["responses"] >= 1
+    control.handle(json.dumps({"operation": "trace", "secret": "s3cret", "request_id": "other"}), none)
+    assert answer(none) == {"traces": [], "kept": 1}
+
+
+def test_probes_leave_no_trace(bench: Bench) -> None:
+    probe = ControlReply()
+    Control(bench.generator, "s3cret").handle(control_text("probe"), probe)
+    bench.engine.wait_for(1)
+    bench.finish()
+    probe.wait()
+    assert len(bench.generator.traces) == 0
+
+
 def test_a_probe_is_a_real_token_even_while_draining_and_full(bench: Bench) -> None:
     control = Control(bench.generator, "s3cret")
     replies = [bench.start(f"{n}") for n in range(6)]
@@ -559,6 +583,7 @@ def test_retire_ends_the_engine(tokenizer: Tokenizer) -> None:
         ("s3cret", '{"operation": "retire", "secret": "s3cret", "wait": 0}', "flag_not_boolean"),
         ("s3cret", '{"operation": "retire", "secret": "s3cret", "after_unload": 1}', "flag_not_boolean"),
         ("s3cret", '{"operation": "retire", "secret": "s3cret", "after_unload": true}', "after_unload_waits"),
+        ("s3cret", '{"operation": "trace", "secret": "s3cret"}', "request_id_missing"),
         ("s3cret", '{"operation": "prefixes", "secret": "s3cret", "limit": 0}', "limit_out_of_range"),
         ("s3cret", '{"operation": "prefixes", "secret": "s3cret", "limit": 65537}', "limit_out_of_range"),
         ("s3cret", '{"operation": "prefixes", "secret": "s3cret", "limit": true}', "limit_out_of_range"),

@@ -232,6 +232,8 @@ class Scheduler:
 
     def _preempt(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
+        if sequence.request.trace is not None:
+            sequence.request.trace.preempted(sequence.computed)
         self._give_back(sequence)
         self.waiting.add(sequence)
         self.preemptions += 1

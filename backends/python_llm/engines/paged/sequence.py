@@ -52,6 +52,7 @@ class Sequence:
     first_scheduled_ns: int = 0
     first_token_ns: int = 0
     last_token_ns: int = 0
+    slowest_gap_ns: int = 0
 
     def __post_init__(self) -> None:
         self.index = self.request.first_index
@@ -106,6 +107,7 @@ class Sequence:
             first_scheduled_ns=self.first_scheduled_ns,
             first_token_ns=self.first_token_ns,
             last_token_ns=self.last_token_ns,
+            slowest_gap_ns=self.slowest_gap_ns,
         )
 
     def blocks_for(self, token_count: int, block_size: int) -> int:

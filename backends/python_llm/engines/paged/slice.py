@@ -22,6 +22,11 @@ class Slice:
     drafts: tuple[int, ...] = ()
 
     @property
+    def is_prefill(self) -> bool:
+        """Whether it computes more than the one token that a decoding sequence has new."""
+        return self.count - len(self.drafts) > 1 or not self.sequence.first_token_ns
+
+    @property
     def rows(self) -> int:
         """Of how many of the tokens, the last ones, logits are wanted."""
         return self.count if self.sequence.scores_prompt else int(self.samples) + len(self.drafts)

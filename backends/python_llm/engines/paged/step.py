@@ -46,6 +46,8 @@ class Step:
         samplers: list[tuple[Sequence, int]] = []  # (sequence, its row of logits)
         for part, rows in zip(plan, rows_of, strict=True):
             part.sequence.first_scheduled_ns = part.sequence.first_scheduled_ns or scheduled
+            if part.is_prefill and part.sequence.request.trace is not None:
+                part.sequence.request.trace.prefill(scheduled, now, part.count)
             self._advance(part, logits[begin : begin + rows])
             begin += rows
             if part.drafts:
@@ -124,6 +126,8 @@ class Step:
     def _accept(self, sequence: Sequence, choice: Choice, now: int) -> None:
         request, token_id = sequence.request, choice.id
         sequence.first_token_ns = sequence.first_token_ns or now
+        if now - sequence.last_token_ns > sequence.slowest_gap_ns and sequence.last_token_ns:
+            sequence.slowest_gap_ns = now - sequence.last_token_ns
         sequence.last_token_ns = now
         if token_id in _REFUSALS:
             self.ending.fail(sequence, _REFUSALS[token_id](sequence))

@@ -32,6 +32,7 @@ from python_llm.engines.paged.sampler import Draw, sample
 from python_llm.engines.paged.sequence import Sequence as Running
 from python_llm.engines.paged.speculation import Speculation, StepCost
 from python_llm.settings import ServingConfig
+from python_llm.trace import Trace
 
 VOCABULARY = 32
 CONTEXT = 200
@@ -323,6 +324,31 @@ def test_a_small_pool_preempts_and_loses_nobody() -> None:
         for request, sink in zip(requests, sinks, strict=True):
             check(request, sink)
         assert engine.stats().preemptions > 0
+
+
+def test_chunks_and_preemptions_are_told_to_the_requests_traces() -> None:
+    """Each prompt token is computed in some chunk, and again after each preemption."""
+    traces = [Trace(str(n), 0) for n in range(6)]
+    requests = [GenerateRequest(str(n), (n, n + 1, n + 2), 30, trace=traces[n]) for n in range(6)]
+    runner = FakeRunner(block_count=10)
+    with engine_over(runner) as engine:
+        sinks = [Collector() for _ in requests]
+
+        def submit_the_others() -> None:
+            for request, sink in zip(requests[1:], sinks[1:], strict=True):
+                engine.submit(request, sink)
+
+        at_step(runner, 1, submit_the_others)
+        engine.submit(requests[0], sinks[0])
+        for request, sink in zip(requests, sinks, strict=True):
+            check(request, sink)
+        preemptions = engine.stats().preemptions
+    kinds = [[what for what, *_ in trace.spans] for trace in traces]
+    assert all(each[0] == "prefill" for each in kinds)
+    assert sum(each.count("preempted") for each in kinds) == preemptions > 0
+    again = [each for each in kinds if "preempted" in each]
+    assert all(each.count("prefill") > 1 for each in again)
+    assert all(sink.finished().usage.slowest_gap_ns > 0 for sink in sinks)
 
 
 def test_a_second_run_hits_the_prefix_and_says_so() -> None:
