@@ -77,7 +77,7 @@ class IsolatedSubject:
 def _work(pipe: Connection, opener: Callable[..., Subject], arguments: tuple[object, ...]) -> None:
     with suppress(OSError):  # spawned processes lead no group, so this works; it only matters for fairness
         os.setsid()
-    with suppress(EOFError):  # the bench is gone
+    with suppress(EOFError, BrokenPipeError):  # the bench is gone
         try:
             subject = opener(*arguments)
         except Exception as error:

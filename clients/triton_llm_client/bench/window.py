@@ -15,6 +15,7 @@ from triton_llm_client.bench.idle import family_used
 __all__ = ["Window", "scrape"]
 
 _EVERY_SECONDS = 1.0
+_PUBLISHED_SECONDS = 1.5  # the generator publishes once a second
 _GAUGES = ("requests_running", "requests_waiting", "kv_blocks_used_ratio")
 _COUNTERS = (
     "prompt_tokens_total",
@@ -61,6 +62,8 @@ class Window:
     _resident: int = 0
 
     def __enter__(self) -> Window:
+        if self.metrics_url:
+            time.sleep(_PUBLISHED_SECONDS)  # what ran before must not count as part of this
         self._before = self._look()
         self._used = family_used(descendants_alone=True).cpu_seconds
         self._own = time.process_time()
@@ -80,7 +83,7 @@ class Window:
         self._done.set()
         self._thread.join()
         if kind is None and self.metrics_url:
-            time.sleep(1.5)  # metrics are published once a second
+            time.sleep(_PUBLISHED_SECONDS)
             self._compare(self._before, self._look())
 
     def told(self) -> dict[str, Any]:

@@ -42,14 +42,15 @@ def open_ensemble(setting: Setting) -> ServedSubject:
 
 
 def open_http(setting: Setting) -> ServedSubject:
+    """Prompts go as text: this Triton's generate routes take no list of numbers."""
     client = AsyncClient(_known(setting.http_url, "http"), model=setting.model)
-    return _subject("http", "HTTP generate_stream", setting, client)
+    return _subject("http", "HTTP generate_stream", setting, client, text=True)
 
 
 def open_unary(setting: Setting) -> ServedSubject:
     transport = _Unary(open_transport(_known(setting.http_url, "unary")), setting.model)
     client = AsyncClient(transport.url, model=setting.model, transport=transport)
-    return _subject("unary", "HTTP, one response", setting, client, streams=False)
+    return _subject("unary", "HTTP, one response", setting, client, text=True, streams=False)
 
 
 class ServedSubject(StreamingSubject):
