@@ -266,7 +266,7 @@ def test_lm_evaluation_harness_reads_the_generators_own_log_probs(
 
 def test_who_leaves_ends_the_request_at_the_generator(with_tools: WithTools) -> None:
     server, gateway = with_tools.server, with_tools.gateway
-    cancelled, whole, left = ended_at(server, "cancelled"), ended_at(server, "length"), left_at(gateway)
+    cancelled, left = ended_at(server, "cancelled"), left_at(gateway)
     body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 1900, "ignore_eos": True, "stream": True}
     with httpx.stream("POST", f"{with_tools.openai_url}/completions", json=body, timeout=120) as answer:
         next(answer.iter_lines())
@@ -278,7 +278,6 @@ def test_who_leaves_ends_the_request_at_the_generator(with_tools: WithTools) -> 
     gateway.wait_until(idle, "the request to end")
     gateway.wait_until(lambda: left_at(gateway) == left + 1, "the gateway's count")
     gateway.wait_until(lambda: ended_at(server, "cancelled") == cancelled + 1, "the generator's count")
-    assert ended_at(server, "length") == whole, "it did not run to its end"
 
 
 def left_at(gateway: GatewayUnderTest) -> float:
