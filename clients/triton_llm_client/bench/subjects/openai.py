@@ -23,6 +23,9 @@ from triton_llm_client.sse import SseParser
 __all__ = ["OpenAISubject", "open_gateway", "open_openai"]
 
 _ASKED: Mapping[str, Any] = {"temperature": 0.0, "ignore_eos": True, "stream": True}
+# Between its turns a subject is idle for seconds, and servers close idle connections: llama.cpp's after 5 s, perhaps just
+# as the next request goes out on one. So they are not kept that long here.
+_IDLE_SECONDS = 1.0
 _USAGE = {"stream_options": {"include_usage": True}}
 
 
@@ -69,7 +72,7 @@ class OpenAISubject(StreamingSubject):
         self._model, self._more = model, more
         self._url = f"{url.rstrip('/')}/completions"
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=_IDLE_SECONDS)
         timeout = httpx.Timeout(None, connect=10.0)
         self._http = httpx.AsyncClient(timeout=timeout, limits=limits, headers=headers, transport=transport)
 
