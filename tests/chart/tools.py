@@ -18,7 +18,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["ROOT", "TOOLS", "checkov", "crds", "fetch", "helm", "script"]
+__all__ = ["ROOT", "TOOLS", "checkov", "crds", "fetch", "helm", "prometheus", "script"]
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / ".chart-tools"
@@ -45,6 +45,11 @@ def crds() -> dict[str, dict[str, object]]:
     return found
 
 
+def prometheus(name: str) -> Path:
+    """``prometheus`` or ``promtool``: those on the path, or those of Debian's package, unpacked here."""
+    return Path(shutil.which(name) or _there(TOOLS / "prometheus" / "usr" / "bin" / name))
+
+
 def script(name: str) -> Path:
     """A program of the environment's own: hadolint, shellcheck, docker-compose."""
     found = Path(sys.executable).with_name(name)
@@ -66,6 +71,8 @@ def fetch() -> None:
             TOOLS.mkdir(exist_ok=True)
             step(pins)
             stamp.write_text("\n".join(pins), "utf-8")
+    if not shutil.which("promtool") and not (TOOLS / "prometheus").is_dir():
+        _fetch_prometheus()
 
 
 def _there(path: Path) -> Path:
@@ -117,6 +124,17 @@ def _fetch_crds(pins: list[str]) -> None:
 
 def _fetch_checkov(pins: list[str]) -> None:
     _environment("checkov", pins)
+
+
+def _fetch_prometheus() -> None:
+    """No registry of Python has it: Debian's package, whatever version the system's release has, without its daemon."""
+    assert shutil.which("apt-get"), "promtool is not installed, and there is no apt-get: install Prometheus' tools"
+    print("fetching Debian's prometheus", flush=True)
+    with tempfile.TemporaryDirectory(dir=TOOLS) as folder:
+        subprocess.run(["apt-get", "--quiet", "--quiet", "download", "prometheus"], cwd=folder, check=True)
+        (package,) = Path(folder).glob("prometheus_*.deb")
+        subprocess.run(["dpkg-deb", "-x", package, Path(folder) / "files"], check=True)
+        (Path(folder) / "files").rename(TOOLS / "prometheus")
 
 
 def _environment(name: str, pins: list[str]) -> Path:
