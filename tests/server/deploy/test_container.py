@@ -19,7 +19,7 @@ from tiny_checkpoint import make_tiny_checkpoint
 
 HOOKS = Path(__file__).parents[3] / "deploy" / "helm" / "triton-llm" / "files"
 EXACT = ["--set", "kv_cache_precision=f32", "--set", "inference_precision=f32"]
-PROMPT, TOKENS = "word", 200
+PROMPT, TOKENS = "word", 800  # long enough to be cut, on a busy machine too
 
 
 @contextmanager
@@ -95,10 +95,11 @@ def test_a_stop_during_the_build_ends_it_and_leaves_no_engine(folder: Path) -> N
         str(folder / "engines"),
         "--build-only",
     ]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline()  # the build speaks: it runs
-    process.terminate()
-    process.stdout.read()
-    assert process.wait(120) not in (0, None)
+    build = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with build as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()  # the build speaks: it runs
+        process.terminate()
+        process.stdout.read()
+        assert process.wait(120) not in (0, None)
     assert not (folder / "engines" / "stopped" / "artifact.json").exists()
