@@ -23,8 +23,8 @@ from triton_llm_client.sse import SseParser
 __all__ = ["OpenAISubject", "open_gateway", "open_openai"]
 
 _ASKED: Mapping[str, Any] = {"temperature": 0.0, "ignore_eos": True, "stream": True}
-# Between its turns a subject is idle for seconds, and servers close idle connections: llama.cpp's after 5 s, perhaps just
-# as the next request goes out on one. So they are not kept that long here.
+# Between its turns a subject is idle for seconds, and servers close idle connections: llama.cpp's after 5 s, perhaps
+# just as the next request goes out on one. So they are not kept that long here.
 _IDLE_SECONDS = 1.0
 _USAGE = {"stream_options": {"include_usage": True}}
 
