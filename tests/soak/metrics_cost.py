@@ -19,6 +19,7 @@ from echo_artifact import make_echo_artifact
 from python_llm.artifact import MANIFEST
 from python_llm.settings import ServingConfig
 from server_under_test import ServerUnderTest, running_server
+from triton_llm_client.aio import AsyncClient
 from triton_llm_client.bench.load import Load, Outcome
 from triton_llm_client.bench.prompts import random_prompts
 from triton_llm_client.bench.statistics import paired_ratio
@@ -32,7 +33,7 @@ def measure(server: ServerUnderTest, in_flight: int, args: argparse.Namespace) -
     """One line: the ratio of tokens/s with metrics to those without."""
     rates: dict[str, list[float]] = {name: [] for name in SECONDS}
     with ExitStack() as stack:
-        subjects = {name: ServedSubject(server.grpc_url, name, "", ExitStack()) for name in SECONDS}
+        subjects = {name: _subject(server, name) for name in SECONDS}
         for subject in subjects.values():
             stack.callback(subject.close)
         for number in range(-1, args.rounds):  # the first round warms up
@@ -44,6 +45,10 @@ def measure(server: ServerUnderTest, in_flight: int, args: argparse.Namespace) -
     ratio = paired_ratio(rates["with"], rates["without"])
     rate = sum(rates["with"]) / len(rates["with"])
     return f"{in_flight} in flight: {ratio.value:.3f} ({ratio.low:.3f} .. {ratio.high:.3f}), {rate:.0f} tokens/s"
+
+
+def _subject(server: ServerUnderTest, name: str) -> ServedSubject:
+    return ServedSubject(name, AsyncClient(server.grpc_url, model=name), "", closing=ExitStack())
 
 
 def _run(subject: ServedSubject, in_flight: int, number: int, args: argparse.Namespace) -> Outcome:
