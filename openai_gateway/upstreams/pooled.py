@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from openai_gateway.metrics import GatewayMetrics
 from openai_gateway.upstream import ModelCard, Readiness
@@ -14,7 +15,7 @@ from openai_gateway.upstreams.seeds import seeded
 from openai_gateway.upstreams.settings import UpstreamSettings
 from openai_gateway.upstreams.survivor import Ask, Survivor
 from openai_gateway.upstreams.tally import Tally
-from python_llm.errors import ServeError, Unavailable
+from python_llm.errors import NotFound, ServeError, Unavailable
 from triton_llm_client import Chunk, GenerateParams, Prompt
 
 __all__ = ["PooledUpstream"]
@@ -35,7 +36,7 @@ class PooledUpstream:
         ask = self._ask(model, prompt, params, request_id, prefix)
         outcome = "left"
         try:
-            async with aclosing(Survivor(self.pool, self._settings, self._metrics, ask).chunks()) as chunks:
+            async with aclosing(self._chunks(ask, drawn=not versions.split(model)[1])) as chunks:
                 async for chunk in chunks:
                     tally.saw(chunk)
                     yield chunk
@@ -62,6 +63,23 @@ class PooledUpstream:
 
     async def close(self) -> None:
         await self.pool.close()
+
+    async def _chunks(self, ask: Ask, *, drawn: bool) -> AsyncGenerator[Chunk, None]:
+        """``drawn``: nobody asked for the version. One that was rolled back a moment ago makes way for Triton's own."""
+        begun = False
+        try:
+            async with aclosing(Survivor(self.pool, self._settings, self._metrics, ask).chunks()) as chunks:
+                async for chunk in chunks:
+                    begun = True
+                    yield chunk
+            return
+        except NotFound:
+            if begun or not drawn or not ask.version:
+                raise
+        again = replace(ask, version="")
+        async with aclosing(Survivor(self.pool, self._settings, self._metrics, again).chunks()) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     def _ask(self, name: str, prompt: Prompt, params: GenerateParams, request_id: str, prefix: str) -> Ask:
         model, version = versions.split(name)

@@ -13,6 +13,7 @@ import pytest
 
 from build_engines.build import build
 from build_engines.spec import EngineSpec
+from gateway_under_test import GatewayUnderTest, running_gateway
 from generator_status import generator_status
 from open_streams import grpc_stream
 from python_llm.machine import resident_bytes
@@ -194,3 +195,28 @@ def test_promoted_while_clients_leave_the_ensemble(
     with Client(server.grpc_url, model="m") as client:
         assert client.generate(PROMPT, PARAMS).text == said["1"][0]
     assert server.is_ready()
+
+
+def test_a_canary_takes_its_share_at_the_gateway(server: ServerUnderTest, tmp_path: Path) -> None:
+    """By weight where no version is named, and by name; the rollback ends it."""
+    said = {version: texts[0] for version, texts in said_alone(server, tmp_path).items()}
+    url = ("--url", server.http_url)
+
+    def answer(gateway: GatewayUnderTest, model: str = "m") -> str:
+        body = {"model": model, "prompt": PROMPT, "max_tokens": 160, "ignore_eos": True, "temperature": 0}
+        return str(gateway.post("/v1/completions", body)["choices"][0]["text"])
+
+    def names(gateway: GatewayUnderTest) -> set[str]:
+        return {card["id"] for card in gateway.get("/v1/models")["data"]}
+
+    with running_gateway([server], tmp_path / "gateway.log", extra=("--weights", "m=1:1,2:1")) as gateway:
+        assert {answer(gateway) for _ in range(4)} == {said["1"]}  # version 2 is not there: its share is the other's
+        assert repo(tmp_path, "promote", "m", 2, "--keep-old", *url) == 0
+        gateway.wait_until(lambda: "m:2" in names(gateway), "the gateway to know version 2")
+        assert answer(gateway, "m:2") == said["2"]
+        assert {answer(gateway) for _ in range(24)} == {*said.values()}  # one alone: once in eight million runs
+        assert answer(gateway, "m:1") == said["1"]
+        with Client(server.grpc_url, model="m", ensemble=True) as client:
+            assert client.generate(PROMPT, PARAMS).text == said["2"]
+        assert repo(tmp_path, "rollback", "m", *url) == 0
+        assert {answer(gateway) for _ in range(12)} == {said["1"]}
