@@ -76,12 +76,12 @@ SERVER_RING = failed=; for part in $(sort $(dir $(wildcard tests/server/*/test_*
 
 test: setup ## build the default model, then every test this machine can run
 	$(BIN)/triton-llm build smollm2
-	$(BIN)/python -m pytest tests/unit tests/contract
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/unit tests/contract
 	$(SERVER_RING)
 	$(BIN)/python -m pytest tests/browser
 
 test-unit: setup ## the unit and contract rings: seconds
-	$(BIN)/python -m pytest tests/unit tests/contract
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/unit tests/contract
 
 test-server: setup ## the server ring: a real tritonserver
 	$(SERVER_RING)
