@@ -25,6 +25,8 @@ _OF_THE_SERVERS = {
     "breaker_seconds": "after which it is tried once more",
     "retry_seconds": "for a request of which nothing was streamed to wait for a place, as servers hint",
     "resume_seconds": "for a broken stream to find a server that continues it",
+    "hold_seconds": "for a new request to wait for a server while none is up, as when all are scaled to zero",
+    "hold_requests": "requests that may wait so",
     "load_bound": "of the mean load: as much may be on the server that has a prompt's beginning",
 }
 _OF_THE_API = {

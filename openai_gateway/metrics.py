@@ -58,6 +58,7 @@ class GatewayMetrics:
         self._opened = self._counter("breaker_opened", "Times that a server's breaker opened.", "server")
         self._up = self._gauge("server_ready", "1 where the server takes requests.")
         self._running = self._gauge("server_streams", "Streams that are read from the server now.")
+        self._held = Gauge(f"{_P}_held_requests", "Requests that wait for a server to come.", registry=self.registry)
         self._load = self._gauge("server_load_tokens", "Tokens that its requests still have to compute, by estimate.")
 
     def render(self) -> bytes:
@@ -95,6 +96,9 @@ class GatewayMetrics:
             self._breaker.labels(server, each).set(each == state)
         if state == "open":
             self._opened.labels(server).inc()
+
+    def watch_held(self, count: Callable[[], float]) -> None:
+        self._held.set_function(count)
 
     def watch_server(self, server: Watched) -> None:
         self.breaker_changed(server.name, "closed")

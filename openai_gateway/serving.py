@@ -8,10 +8,11 @@ from starlette.requests import Request
 
 from openai_gateway.api_settings import ApiSettings
 from openai_gateway.caller import caller_of
+from openai_gateway.disconnect import unless_client_leaves
 from openai_gateway.errors import UnknownModel
 from openai_gateway.upstream import ModelCard, Upstream
 
-__all__ = ["model_named", "models_of", "settings_of", "upstream_of"]
+__all__ = ["model_named", "models_of", "settings_of", "upstream_of", "wait_for_server"]
 
 # What clients of Text Generation Inference, which serves one model, call it.
 _ANY_NAME = frozenset({"tgi", "dummy"})
@@ -32,6 +33,11 @@ async def models_of(request: Request) -> Sequence[ModelCard]:
     caller = caller_of(request)
     cards = await upstream_of(request).models()
     return sorted((card for card in cards if caller.may_use(card.name)), key=lambda card: card.name)
+
+
+async def wait_for_server(request: Request) -> None:
+    """Until some server is up, where requests may wait for one. The body must have been read."""
+    await unless_client_leaves(request, upstream_of(request).awake())
 
 
 async def model_named(request: Request, name: str) -> ModelCard:

@@ -50,6 +50,9 @@ class Upstream(Protocol):
             ServeError: typed as in python_llm.errors; ServerUnreachable where no server is left.
         """
 
+    async def awake(self) -> None:
+        """Wait, where that is wanted, for some server to be up; return at once where one is, or nobody may wait."""
+
     async def models(self) -> Sequence[ModelCard]:
         """The served models by name. Asked at each request: quick, from what is known already.
 

@@ -26,7 +26,7 @@ __all__ = ["bandwidth", "self_test"]
 _AREA = "self-test"
 _BYTES = 256 << 20  # of each array: beyond every cache
 _SECONDS = 5.0
-_LEAST_SHARE = 0.25  # of the ceiling: below, something is in the way; a quiet two-core machine reaches 0.4 to 0.7
+_LEAST_SHARE = 0.25  # of the ceiling: below, something is in the way; chosen, not measured
 
 
 def self_test(machine: Machine, setup: Setup, rate: Callable[[Setup, str], float] = token_rate) -> Iterator[Finding]:

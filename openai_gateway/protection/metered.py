@@ -54,6 +54,9 @@ class Metered:
             if allowance:
                 allowance.settle(reserved, prompt_tokens + told["completion_tokens"])
 
+    async def awake(self) -> None:
+        await self._upstream.awake()
+
     async def models(self) -> Sequence[ModelCard]:
         cards = await self._upstream.models()
         if not self._models:

@@ -21,7 +21,7 @@ from openai_gateway.json_text import JsonAnswer
 from openai_gateway.openapi import answers, takes
 from openai_gateway.questions import ask
 from openai_gateway.schemas.chat import ChatRequest
-from openai_gateway.serving import model_named, settings_of, upstream_of
+from openai_gateway.serving import model_named, settings_of, upstream_of, wait_for_server
 from openai_gateway.sse import event
 from openai_gateway.usage import Usage
 
@@ -35,6 +35,7 @@ async def chat_completions(request: Request) -> Response:
     """Answer a conversation."""
     body = await read_body(request, ChatRequest)
     check_stream_options(body)
+    await wait_for_server(request)
     card = await model_named(request, body.model)
     form = settings_of(request).tool_calls.get(card.name, card.tool_calls)
     asked = chat_question(body, card, form, caller_of(request))

@@ -21,7 +21,7 @@ from openai_gateway.json_text import JsonAnswer
 from openai_gateway.openapi import answers, takes
 from openai_gateway.questions import ask
 from openai_gateway.schemas.completion import CompletionRequest
-from openai_gateway.serving import model_named, upstream_of
+from openai_gateway.serving import model_named, upstream_of, wait_for_server
 from openai_gateway.sse import event
 from openai_gateway.usage import Usage
 
@@ -35,6 +35,7 @@ async def completions(request: Request) -> Response:
     """Continue one text or several."""
     body = await read_body(request, CompletionRequest)
     check_stream_options(body)
+    await wait_for_server(request)
     card = await model_named(request, body.model)
     questions = completion_questions(body, card, caller_of(request))
     request_id = answer_id(request)

@@ -20,7 +20,7 @@ from openai_gateway.json_text import JsonAnswer
 from openai_gateway.openapi import answers, takes
 from openai_gateway.questions import ask
 from openai_gateway.schemas.tgi import CompatRequest, GenerateRequest
-from openai_gateway.serving import model_named, models_of, settings_of, upstream_of
+from openai_gateway.serving import model_named, models_of, settings_of, upstream_of, wait_for_server
 from openai_gateway.sse import EventStream, event
 from openai_gateway.tgi_answer import TgiAnswer
 from openai_gateway.tgi_question import tgi_question
@@ -77,6 +77,7 @@ async def _answered(request: Request, kind: type[Body], *, stream: bool) -> Resp
     try:
         body = await read_body(request, kind)
         assert isinstance(body, GenerateRequest)
+        await wait_for_server(request)
         card = await _model(request, body.model)
         question = tgi_question(body, caller_of(request))
         chunks = ask(upstream_of(request), card.name, [question], answer_id(request))

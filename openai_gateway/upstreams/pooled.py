@@ -10,6 +10,7 @@ from openai_gateway.metrics import GatewayMetrics
 from openai_gateway.upstream import ModelCard, Readiness
 from openai_gateway.upstreams import versions
 from openai_gateway.upstreams.catalogue import model_cards
+from openai_gateway.upstreams.hold import Hold
 from openai_gateway.upstreams.pool import Pool
 from openai_gateway.upstreams.seeds import seeded
 from openai_gateway.upstreams.settings import UpstreamSettings
@@ -28,6 +29,7 @@ class PooledUpstream:
         self.pool = pool
         self._settings = settings
         self._metrics = metrics
+        self._hold = Hold(pool, settings, metrics)
 
     async def stream(
         self, model: str, prompt: Prompt, params: GenerateParams, *, request_id: str, prefix: str = ""
@@ -47,6 +49,9 @@ class PooledUpstream:
             raise
         finally:
             tally.ended(outcome)
+
+    async def awake(self) -> None:
+        await self._hold.wait()
 
     async def models(self) -> Sequence[ModelCard]:
         cards = model_cards(self.pool.servers)

@@ -24,6 +24,8 @@ class UpstreamSettings:
     breaker_seconds: float = 5.0  # and then once again
     retry_seconds: float = 5.0  # a request of which nothing was streamed waits so long for a place, as servers hint
     resume_seconds: float = 60.0  # a broken stream looks so long for a server that continues it
+    hold_seconds: float = 0.0  # while no server is up, a new request waits so long for one; 0: it is refused at once
+    hold_requests: int = 256  # that may wait so; more are refused at once
     most_failures: int = 3  # servers that may fail under one request before it is the request's end
     load_bound: float = 1.25  # of the mean load: so much may be on the server that has a prompt's beginning
     weights: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -33,7 +35,7 @@ class UpstreamSettings:
             _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         for name in ("missed_looks", "breaker_failures", "most_failures", "load_bound"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        for name in ("breaker_seconds", "retry_seconds", "resume_seconds"):
+        for name in ("breaker_seconds", "retry_seconds", "resume_seconds", "hold_seconds", "hold_requests"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for model, weights in self.weights.items():
             if not weights or min(weights.values()) < 0 or not 0 < sum(weights.values()) < math.inf:

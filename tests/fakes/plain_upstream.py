@@ -43,6 +43,9 @@ class PlainUpstream:
         finally:
             self.left += not ended
 
+    async def awake(self) -> None:
+        """It always is."""
+
     async def models(self) -> Sequence[ModelCard]:
         return [ModelCard("m"), ModelCard("n")]
 

@@ -74,6 +74,9 @@ class ScriptedUpstream:
         finally:
             self.left += not ended
 
+    async def awake(self) -> None:
+        """It always is."""
+
     async def models(self) -> Sequence[ModelCard]:
         return self._cards
 

@@ -1,0 +1,40 @@
+"""Requests that wait for a server to come, where all are away: what a fleet that scales to zero is woken by."""
+
+from __future__ import annotations
+
+import time
+
+from openai_gateway.metrics import GatewayMetrics
+from openai_gateway.upstreams.pool import Pool
+from openai_gateway.upstreams.settings import UpstreamSettings
+
+__all__ = ["Hold"]
+
+_LOOK_SECONDS = 1.0
+
+
+class Hold:
+    """`wait` returns when some server is up, or ``hold_seconds`` have passed; at once beyond ``hold_requests``.
+
+    What follows for the request is not its business: it is asked, or refused, as if it had come then.
+    """
+
+    def __init__(self, pool: Pool, settings: UpstreamSettings, metrics: GatewayMetrics) -> None:
+        self._pool, self._settings = pool, settings
+        self._held = 0
+        metrics.watch_held(lambda: self._held)
+
+    async def wait(self) -> None:
+        if self._over() or not self._settings.hold_seconds or self._held >= self._settings.hold_requests:
+            return
+        deadline = time.monotonic() + self._settings.hold_seconds
+        self._held += 1
+        try:
+            while not self._over() and (left := deadline - time.monotonic()) > 0:
+                await self._pool.wait_for_change(min(left, _LOOK_SECONDS))
+        finally:
+            self._held -= 1
+
+    def _over(self) -> bool:
+        up = any(not server.trouble and not server.leaving for server in self._pool.servers)
+        return up or self._pool.stopped is not None
