@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
 from types import TracebackType
@@ -12,7 +13,6 @@ from typing import Any, TypeVar
 from python_llm.errors import InvalidRequest, RequestCancelled
 from triton_llm_client.aio import DEFAULT_MODEL, DEFAULT_URL, AsyncClient
 from triton_llm_client.chunks import Chunk
-from triton_llm_client.grpc_call import TASK_NAME
 from triton_llm_client.params import GenerateParams
 from triton_llm_client.prompts import Prompt
 from triton_llm_client.results import Completion
@@ -44,6 +44,8 @@ class Client:
     ):
         self._client = AsyncClient(url, model=model, ensemble=ensemble, transport=transport)
         self._loop = asyncio.new_event_loop()
+        self._running: set[asyncio.Task[Any] | None] = set()  # what callers asked for; grpc has tasks of its own here
+        self._closing = False
         self._thread = Thread(target=self._loop.run_forever, name="triton-llm-client", daemon=True)
         self._thread.start()
 
@@ -58,7 +60,7 @@ class Client:
         self._check_open()
         chunks = self._client.stream(prompt, params, request_id=request_id)
         inbox: SimpleQueue[Chunk | _End] = SimpleQueue()
-        pump = asyncio.run_coroutine_threadsafe(_pump(chunks, inbox), self._loop)
+        pump = self._start(lambda: _pump(chunks, inbox))
         ended = False
         try:
             while not ended:
@@ -84,23 +86,23 @@ class Client:
     ) -> Completion:
         """Return the whole answer; ``on_chunk`` is called on the client's own thread with each chunk."""
         self._check_open()
-        return self._wait(self._client.generate(prompt, params, request_id=request_id, on_chunk=on_chunk))
+        return self._wait(lambda: self._client.generate(prompt, params, request_id=request_id, on_chunk=on_chunk))
 
     def cancel(self, request_id: str) -> None:
         """See AsyncClient.cancel."""
         self._check_open()
-        self._wait(self._client.cancel(request_id))
+        self._wait(lambda: self._client.cancel(request_id))
 
     def ready(self) -> bool:
         """See AsyncClient.ready."""
         self._check_open()
-        return self._wait(self._client.ready())
+        return self._wait(self._client.ready)
 
     def close(self) -> None:
         """Cancel what runs, close the connection and end the thread; idempotent."""
         if self._loop.is_closed():
             return
-        self._wait(self._end_all())
+        asyncio.run_coroutine_threadsafe(self._end_all(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -114,7 +116,8 @@ class Client:
         self.close()
 
     async def _end_all(self) -> None:
-        running = {task for task in asyncio.all_tasks() if task.get_name() != TASK_NAME} - {asyncio.current_task()}
+        self._closing = True
+        running = [task for task in self._running if task is not None]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -124,8 +127,21 @@ class Client:
         if self._loop.is_closed():
             raise InvalidRequest("client_closed", f"client of '{self.url}': it is closed; make another.")
 
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+    def _start(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(self._run(work), self._loop)
+
+    async def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        task = asyncio.current_task()
+        self._running.add(task)
+        if self._closing and task is not None:
+            task.cancel()
+        try:
+            return await work()
+        finally:
+            self._running.discard(task)
+
+    def _wait(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        future = self._start(work)
         try:
             return future.result()
         except BaseException:

@@ -18,9 +18,8 @@ import grpc.aio
 
 from python_llm.errors import ServeError
 
-__all__ = ["TASK_NAME", "GrpcCall"]
+__all__ = ["GrpcCall"]
 
-TASK_NAME = "grpc-call"  # of tasks that see a call to its end, and end by themselves
 _PATIENCE_SECONDS = 5.0  # for a server that does not end a call that was left; then it is reset
 
 
@@ -32,7 +31,7 @@ class GrpcCall:
         self._responses: deque[Any] = deque()
         self._failure: grpc.aio.AioRpcError | None = None
         self._wake: asyncio.Future[None] | None = None
-        self._reading = asyncio.create_task(self._read(), name=TASK_NAME)
+        self._reading = asyncio.create_task(self._read())
 
     @property
     def over(self) -> bool:
@@ -56,6 +55,7 @@ class GrpcCall:
                 await asyncio.wait_for(self._stop(stop), _PATIENCE_SECONDS)
         finally:
             self._stream.cancel()  # one that has ended does not mind
+            await asyncio.wait({self._reading})  # it would be left behind where the loop ends with this
 
     async def _stop(self, stop: Callable[[], Awaitable[None]]) -> None:
         with suppress(ServeError):  # it is over already, or not there yet

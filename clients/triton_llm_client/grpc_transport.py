@@ -19,7 +19,7 @@ from tritonclient.grpc import service_pb2
 from python_llm.contract import GENERATOR
 from triton_llm_client.chunks import Chunk, chunks_of
 from triton_llm_client.failures import from_grpc, from_message
-from triton_llm_client.grpc_call import TASK_NAME, GrpcCall
+from triton_llm_client.grpc_call import GrpcCall
 from triton_llm_client.tensors import checked_inputs, pack, shape_of, unpack
 from triton_llm_client.transport import Call, Headers
 
@@ -87,15 +87,16 @@ class GrpcTransport:
             return False
 
     async def close(self) -> None:
-        while self._open:
-            self._leave(*self._open.popitem())
-        await asyncio.gather(*self._left, return_exceptions=True)
+        while self._open or self._left:  # a call that was left may leave one more: its `stop`
+            while self._open:
+                self._leave(*self._open.popitem())
+            await asyncio.gather(*self._left, return_exceptions=True)
         if self._channel is not None:
             await self._channel.close()
             self._channel = None
 
     def _leave(self, stream: GrpcCall, call: Call) -> None:
-        task = asyncio.create_task(stream.leave(lambda: self._stop(call)), name=TASK_NAME)
+        task = asyncio.create_task(stream.leave(lambda: self._stop(call)))
         self._left.add(task)
         task.add_done_callback(self._left.discard)
 

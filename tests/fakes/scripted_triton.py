@@ -50,8 +50,8 @@ class ScriptedTriton:
         if command == "break":
             yield _outputs("some", None, 1)
             raise Refused(rest)
-        if command == "endless":
-            yield from self._endless(request["id"])
+        if command in ("endless", "deaf"):
+            yield from self._endless(request["id"] if command == "endless" else "nobody")
         else:
             yield from _words(rest.split("|"), "length")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, closing
 from typing import Any
@@ -20,7 +21,7 @@ from python_llm.errors import (
     ServeError,
     Unavailable,
 )
-from triton_llm_client import AsyncClient, Chunk, Client, GenerateParams, ServerUnreachable
+from triton_llm_client import AsyncClient, Chunk, Client, GenerateParams, ServerUnreachable, grpc_call
 from triton_llm_client.transport import open_transport
 
 WAIT_SECONDS = 60.0  # only catches hangs
@@ -123,12 +124,17 @@ def test_closing_the_stream_cancels_on_the_server(url: str, triton: Any) -> None
         assert client.generate("words still|here").text == "stillhere"
 
 
-def test_closing_the_client_cancels_what_runs(triton: Any) -> None:
+def test_closing_the_client_cancels_what_runs(triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(triton.grpc_url)
     chunks = client.stream("endless")
     next(chunks)
-    client.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(grpc_call, "_PATIENCE_SECONDS", WAIT_SECONDS)
+        begin = time.monotonic()
+        client.close()
+        assert time.monotonic() - begin < WAIT_SECONDS / 2, "the call did not end by itself"
     assert triton.left.wait(WAIT_SECONDS)
+    assert triton.resets == 0
     with pytest.raises(RequestCancelled, match="closed"):
         list(chunks)
     client.close()
@@ -193,6 +199,23 @@ def test_who_leaves_a_grpc_stream_sends_stop_and_resets_nothing(how: str, triton
     assert triton.resets == 0
     assert [request["inputs"]["stop"] for request in triton.requests[1:]] == [True]
     assert triton.requests[1]["id"] == triton.requests[0]["id"]
+
+
+def test_a_server_that_is_deaf_to_stop_is_reset_and_no_task_is_left_behind(
+    triton: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grpc_call, "_PATIENCE_SECONDS", 0.1)
+
+    async def leave() -> list[str]:
+        async with AsyncClient(triton.grpc_url) as client:
+            chunks = client.stream("deaf")
+            await anext(chunks)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        return [str(task.get_coro()) for task in others if "triton_llm_client" in str(task.get_stack())]
+
+    assert asyncio.run(leave()) == []
+    assert triton.left.wait(WAIT_SECONDS)
+    assert triton.resets == 1
 
 
 async def _read_all(chunks: AsyncGenerator[Chunk, None]) -> None:
