@@ -126,7 +126,7 @@ lint: setup ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy triton_llm build_engines backends/python_llm triton_launcher triton_doctor clients/triton_llm_client openai_gateway tests \
-		docs/generate.py
+		docs/generate
 
 format: setup ## let ruff format the code
 	$(BIN)/ruff check --fix .
@@ -136,7 +136,7 @@ perplexity: setup ## the default model's perplexity, engine by engine, into docs
 	$(BIN)/python -m build_engines.perplexity --page docs/quality.md
 
 docs: setup ## write the pages that are made from code
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.generate
 
 clean: ## remove what was built here (not the engines)
 	rm -rf $(VENV) $(GPU_VENV) run .perf-analyzer build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

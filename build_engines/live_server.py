@@ -15,13 +15,15 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from build_engines.errors import LiveFailure
 from python_llm.errors import CallerMistake
 from python_llm.settings import ADMIN_KEY_HEADER, ADMIN_KEY_VARIABLE
 
 __all__ = ["LiveServer"]
+
+Row = TypeVar("Row")
 
 _LOOK_SECONDS = 0.1
 _ANSWER_SECONDS = 30.0  # for calls that Triton answers at once
@@ -101,13 +103,13 @@ class LiveServer:
 
     def await_gone(self, rows: Sequence[tuple[str, int]], wait_seconds: float) -> Mapping[tuple[str, int], str]:
         """Until Triton has those versions of models no more; returns the states of those that it still has."""
-        deadline = time.monotonic() + wait_seconds
-        while True:
+
+        def left() -> Mapping[tuple[str, int], str]:
             states = self.version_states()
-            left = {row: state for row in rows if (state := states.get((row[0], str(row[1])), "")) not in _GONE}
-            if not left or time.monotonic() >= deadline:
-                return left
-            time.sleep(_LOOK_SECONDS)
+            found = {row: states.get((row[0], str(row[1])), "") for row in rows}
+            return {row: state for row, state in found.items() if state not in _GONE}
+
+        return _await_none(left, wait_seconds)
 
     def unload(self, models: Iterable[str], wait_seconds: float) -> Mapping[str, str]:
         """Unload in order; their running requests finish. Returns those still there after ``wait_seconds``."""
@@ -149,14 +151,13 @@ class LiveServer:
 
     def _await(self, models: Iterable[str], holds: Callable[[str], bool], wait_seconds: float) -> Mapping[str, str]:
         """Until it holds for each; returns the states of those for which it does not."""
-        deadline = time.monotonic() + wait_seconds
         wanted = list(models)
-        while True:
+
+        def late() -> Mapping[str, str]:
             states = self.states()
-            late = {model: states.get(model, "") for model in wanted if not holds(states.get(model, ""))}
-            if not late or time.monotonic() >= deadline:
-                return late
-            time.sleep(_LOOK_SECONDS)
+            return {model: states.get(model, "") for model in wanted if not holds(states.get(model, ""))}
+
+        return _await_none(late, wait_seconds)
 
     def _control(self, model: str, action: str, seconds: float) -> None:
         try:
@@ -199,6 +200,14 @@ class LiveServer:
             f"url '{self.url}': what listens there does not answer as Triton's HTTP port does; it may be the gRPC port "
             "or another server: give the HTTP port, 8000 where none was chosen."
         )
+
+
+def _await_none(look: Callable[[], Mapping[Row, str]], wait_seconds: float) -> Mapping[Row, str]:
+    """Look until nothing is left, or the time is up; what was left at the last look."""
+    deadline = time.monotonic() + wait_seconds
+    while (left := look()) and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+    return left
 
 
 def _is_address(url: str) -> bool:

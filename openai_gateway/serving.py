@@ -37,7 +37,9 @@ async def models_of(request: Request) -> Sequence[ModelCard]:
 
 async def wait_for_server(request: Request) -> None:
     """Until some server is up, where requests may wait for one. The body must have been read."""
-    await unless_client_leaves(request, upstream_of(request).awake())
+    wait = upstream_of(request).wait_for_server()
+    if wait is not None:
+        await unless_client_leaves(request, wait)
 
 
 async def model_named(request: Request, name: str) -> ModelCard:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from triton_llm_client import Chunk, GenerateParams, Prompt
 
@@ -50,8 +50,8 @@ class Upstream(Protocol):
             ServeError: typed as in python_llm.errors; ServerUnreachable where no server is left.
         """
 
-    async def awake(self) -> None:
-        """Wait, where that is wanted, for some server to be up; return at once where one is, or nobody may wait."""
+    def wait_for_server(self) -> Coroutine[Any, Any, None] | None:
+        """The wait for some server to be up; None where one is, or nobody may wait."""
 
     async def models(self) -> Sequence[ModelCard]:
         """The served models by name. Asked at each request: quick, from what is known already.

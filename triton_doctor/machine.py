@@ -6,13 +6,14 @@ import http.client
 import os
 import resource
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from triton_launcher.ports import listening_error
 
 __all__ = ["Answer", "Machine", "Tool"]
 
@@ -58,14 +59,8 @@ def _get(url: str) -> Answer:
 
 
 def _bind(host: str, port: int) -> str:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-            probe.listen()
-        except OSError as error:
-            return error.strerror or str(error)
-    return ""
+    error = listening_error(host, port)
+    return "" if error is None else error.strerror or str(error)
 
 
 def _room(folder: Path) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from triton_launcher.errors import LaunchRefused
 
-__all__ = ["Ports", "check_ports", "ipv4_address", "is_loopback", "reachable"]
+__all__ = ["Ports", "check_ports", "ipv4_address", "is_loopback", "listening_error", "reachable"]
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,27 @@ def reachable(host: str) -> str:
     return "127.0.0.1" if host == "0.0.0.0" else host
 
 
-def _check_free(host: str, what: str, port: int, remedy: str) -> None:
+def listening_error(host: str, port: int) -> OSError | None:
+    """Why nothing can listen there; None: it can."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
             probe.listen()
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise LaunchRefused(
-                    f"{what} port {port} on {host}: another process listens there; stop it, or {remedy}."
-                ) from error
-            raise LaunchRefused(
-                f"{what} port {port} on {host}: {error.strerror or error}; the address must be this machine's: "
-                f"change --host, or {remedy}."
-            ) from error
+            return error
+    return None
+
+
+def _check_free(host: str, what: str, port: int, remedy: str) -> None:
+    error = listening_error(host, port)
+    if error is None:
+        return
+    if error.errno == errno.EADDRINUSE:
+        raise LaunchRefused(
+            f"{what} port {port} on {host}: another process listens there; stop it, or {remedy}."
+        ) from error
+    raise LaunchRefused(
+        f"{what} port {port} on {host}: {error.strerror or error}; the address must be this machine's: "
+        f"change --host, or {remedy}."
+    ) from error

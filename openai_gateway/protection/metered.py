@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Any
 
 from openai_gateway.request_record import RECORD
 from openai_gateway.upstream import ModelCard, Readiness, Upstream
@@ -54,8 +55,8 @@ class Metered:
             if allowance:
                 allowance.settle(reserved, prompt_tokens + told["completion_tokens"])
 
-    async def awake(self) -> None:
-        await self._upstream.awake()
+    def wait_for_server(self) -> Coroutine[Any, Any, None] | None:
+        return self._upstream.wait_for_server()
 
     async def models(self) -> Sequence[ModelCard]:
         cards = await self._upstream.models()

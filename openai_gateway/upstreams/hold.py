@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 from openai_gateway.metrics import GatewayMetrics
 from openai_gateway.upstreams.pool import Pool
@@ -14,7 +16,7 @@ _LOOK_SECONDS = 1.0
 
 
 class Hold:
-    """`wait` returns when some server is up, or ``hold_seconds`` have passed; at once beyond ``hold_requests``.
+    """A wait ends when some server is up, or ``hold_seconds`` have passed; beyond ``hold_requests`` none begins.
 
     What follows for the request is not its business: it is asked, or refused, as if it had come then.
     """
@@ -24,9 +26,13 @@ class Hold:
         self._held = 0
         metrics.watch_held(lambda: self._held)
 
-    async def wait(self) -> None:
+    def wait(self) -> Coroutine[Any, Any, None] | None:
+        """None where a request need not wait, or may not: nearly always."""
         if self._over() or not self._settings.hold_seconds or self._held >= self._settings.hold_requests:
-            return
+            return None
+        return self._wait()
+
+    async def _wait(self) -> None:
         deadline = time.monotonic() + self._settings.hold_seconds
         self._held += 1
         try:

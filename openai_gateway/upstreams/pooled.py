@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Any
 
 from openai_gateway.metrics import GatewayMetrics
 from openai_gateway.upstream import ModelCard, Readiness
@@ -50,8 +51,8 @@ class PooledUpstream:
         finally:
             tally.ended(outcome)
 
-    async def awake(self) -> None:
-        await self._hold.wait()
+    def wait_for_server(self) -> Coroutine[Any, Any, None] | None:
+        return self._hold.wait()
 
     async def models(self) -> Sequence[ModelCard]:
         cards = model_cards(self.pool.servers)

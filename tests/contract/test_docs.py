@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 
-from generated_docs import DOCS, docs_module
+from docs.generate import DOCS
+from docs.generate import PAGES as PAGES_OF
 from python_llm.settings import ServingConfig
 
-PAGES = {name: render() for name, render in docs_module().PAGES.items()}
+PAGES = {name: render() for name, render in PAGES_OF.items()}
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from generated_docs import docs_module
+from docs.generate import error_reasons
 from python_llm.engine import EngineStats
 from python_llm.error_reasons import OF_AN_INPUT, REASONS
 from python_llm.metrics import FAMILIES, LABELS, Family
@@ -51,6 +51,6 @@ def test_nvidias_names_are_nvidias() -> None:
 
 
 def test_the_table_of_reasons_has_all_that_the_source_raises() -> None:
-    raised = {reason for reason, _, _ in docs_module().error_reasons()}
+    raised = {reason for reason, _, _ in error_reasons()}
     patterns = {pattern.replace("{input}", "<input>") for pattern in OF_AN_INPUT}
     assert raised - patterns <= REASONS, "python_llm/error_reasons.py lists them"

@@ -43,8 +43,8 @@ class PlainUpstream:
         finally:
             self.left += not ended
 
-    async def awake(self) -> None:
-        """It always is."""
+    def wait_for_server(self) -> None:
+        """One is always there."""
 
     async def models(self) -> Sequence[ModelCard]:
         return [ModelCard("m"), ModelCard("n")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -13,7 +14,7 @@ from triton_llm_client.failures import ServerUnreachable
 __all__ = ["StreamingSubject"]
 
 
-class StreamingSubject:
+class StreamingSubject(ABC):
     """``closing`` is closed with the subject; ``tail`` tells what the server said last, for when it breaks.
 
     ``loop``: another event loop than a new one; it is closed with the subject too.
@@ -47,8 +48,10 @@ class StreamingSubject:
         self._loop.run_until_complete(self._disconnect())
         self._closing.close()
 
+    @abstractmethod
     async def _send(self, prompt: BenchPrompt, output_tokens: int) -> Answer:
-        raise NotImplementedError
+        """One request and its answer, timed."""
 
+    @abstractmethod
     async def _disconnect(self) -> None:
-        raise NotImplementedError
+        """Close the client."""

@@ -38,6 +38,7 @@ from tests.unit.python_llm.engines.paged.test_paged_engine import (
     engine_over,
     least_blocks,
     requests_of,
+    run_together,
     workloads,
 )
 
@@ -246,16 +247,7 @@ def test_preempted_blocks_are_offloaded_and_not_computed_again() -> None:
         forward = runner.forward
         runner.forward = lambda batch: computed.append(len(batch.token_ids)) or forward(batch)  # type: ignore[func-returns-value,method-assign]
         with engine_over(runner, **serving) as engine:
-            sinks = [Collector() for _ in requests]
-
-            def submit_the_others() -> None:
-                for request, sink in zip(requests[1:], sinks[1:], strict=True):
-                    engine.submit(request, sink)
-
-            at_step(runner, 1, submit_the_others)
-            engine.submit(requests[0], sinks[0])
-            for request, sink in zip(requests, sinks, strict=True):
-                check(request, sink)
+            run_together(engine, runner, requests)
         return sum(computed), engine.stats()
 
     without, stats = tokens_computed()

@@ -309,20 +309,26 @@ def test_resumed_at_every_cut_the_tokens_are_the_same() -> None:
             assert end.usage.output_tokens == len(expected)
 
 
+def run_together(engine: PagedEngine, runner: FakeRunner, requests: Sequence[GenerateRequest]) -> list[Collector]:
+    """Submit them so that they do run together, the others at the first one's first step; every answer is checked."""
+    sinks = [Collector() for _ in requests]
+
+    def submit_the_others() -> None:
+        for request, sink in zip(requests[1:], sinks[1:], strict=True):
+            engine.submit(request, sink)
+
+    at_step(runner, 1, submit_the_others)
+    engine.submit(requests[0], sinks[0])
+    for request, sink in zip(requests, sinks, strict=True):
+        check(request, sink)
+    return sinks
+
+
 def test_a_small_pool_preempts_and_loses_nobody() -> None:
     runner = FakeRunner(block_count=10)
     requests = [GenerateRequest(str(n), (n, n + 1, n + 2), 30) for n in range(6)]
-    sinks = [Collector() for _ in requests]
     with engine_over(runner) as engine:
-
-        def submit_the_others() -> None:
-            for request, sink in zip(requests[1:], sinks[1:], strict=True):
-                engine.submit(request, sink)
-
-        at_step(runner, 1, submit_the_others)  # so that they do run together
-        engine.submit(requests[0], sinks[0])
-        for request, sink in zip(requests, sinks, strict=True):
-            check(request, sink)
+        run_together(engine, runner, requests)
         assert engine.stats().preemptions > 0
 
 
@@ -332,16 +338,7 @@ def test_chunks_and_preemptions_are_told_to_the_requests_traces() -> None:
     requests = [GenerateRequest(str(n), (n, n + 1, n + 2), 30, trace=traces[n]) for n in range(6)]
     runner = FakeRunner(block_count=10)
     with engine_over(runner) as engine:
-        sinks = [Collector() for _ in requests]
-
-        def submit_the_others() -> None:
-            for request, sink in zip(requests[1:], sinks[1:], strict=True):
-                engine.submit(request, sink)
-
-        at_step(runner, 1, submit_the_others)
-        engine.submit(requests[0], sinks[0])
-        for request, sink in zip(requests, sinks, strict=True):
-            check(request, sink)
+        sinks = run_together(engine, runner, requests)
         preemptions = engine.stats().preemptions
     kinds = [[what for what, *_ in trace.spans] for trace in traces]
     assert all(each[0] == "prefill" for each in kinds)
