@@ -1,7 +1,8 @@
-"""uvicorn's HTTP/1.1 with a deadline for each request's head.
+"""uvicorn's HTTP/1.1 with a deadline for each request's head, and for what follows a refusal.
 
 uvicorn 0.54 waits without end for the first request of a connection, and for any head of which a byte came; a few
-thousand such connections, which cost a client nothing, would use up the process's files.
+thousand such connections, which cost a client nothing, would use up the process's files. Nor does a body that was
+refused before it was whole ever end, while bytes of it come.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ def http_protocol(header_seconds: float) -> type[asyncio.Protocol]:
 
     class HeaderDeadline(H11Protocol):
         _head_timer: asyncio.TimerHandle | None = None
+        _rest_timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -28,9 +30,11 @@ def http_protocol(header_seconds: float) -> type[asyncio.Protocol]:
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             self._watch_head()
+            self._watch_rest()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._forget_head()
+            self._forget_rest()
             super().connection_lost(exc)
 
         def _watch_head(self) -> None:
@@ -44,6 +48,18 @@ def http_protocol(header_seconds: float) -> type[asyncio.Protocol]:
             if self._head_timer is not None:
                 self._head_timer.cancel()
                 self._head_timer = None
+
+        def _watch_rest(self) -> None:
+            """A client that is still sending must get to read the answer: what is left is taken, for so long."""
+            if self.conn.our_state is not h11.DONE or self.conn.their_state is not h11.SEND_BODY:
+                self._forget_rest()
+            elif self._rest_timer is None:
+                self._rest_timer = self.loop.call_later(header_seconds, self.transport.close)
+
+        def _forget_rest(self) -> None:
+            if self._rest_timer is not None:
+                self._rest_timer.cancel()
+                self._rest_timer = None
 
         def _too_slow(self) -> None:
             self._head_timer = None
