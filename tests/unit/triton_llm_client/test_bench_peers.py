@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from llama_cpp import llama_logprobs
 from tests.unit.build_engines.tiny_gguf import write_gguf
 from tiny_checkpoint import make_tiny_checkpoint
 from triton_llm_client.bench.load import Load
-from triton_llm_client.bench.peer_gguf import eight_bit_gguf
+from triton_llm_client.bench.peer_gguf import peer_gguf
 from triton_llm_client.bench.prompts import random_prompts
 from triton_llm_client.bench.subjects import SUBJECTS, Absent, Setting
 
@@ -22,22 +23,40 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_gguf(make_tiny_checkpoint(folder / "checkpoint"), folder / "tiny.gguf")
 
 
+def types(file: GGUFReader, rank: int, without: Collection[str] = ()) -> set[str]:
+    tensors = (tensor for tensor in file.tensors if len(tensor.shape) == rank and tensor.name not in without)
+    return {tensor.tensor_type.name for tensor in tensors}
+
+
 def test_the_copy_has_8_bit_matrices_and_everything_else(source: Path, tmp_path: Path) -> None:
-    copy = eight_bit_gguf(source, tmp_path)
-    assert eight_bit_gguf(source, tmp_path) == copy
+    copy = peer_gguf(source, tmp_path, "int8")
+    assert peer_gguf(source, tmp_path, "int8") == copy
     before, after = GGUFReader(source), GGUFReader(copy)
     told = {name: field.contents() for name, field in before.fields.items() if not name.startswith("GGUF.")}
     again = {name: field.contents() for name, field in after.fields.items() if not name.startswith("GGUF.")}
     assert again == told | ({"general.file_type": 7} if "general.file_type" in told else {})
     assert [tensor.name for tensor in after.tensors] == [tensor.name for tensor in before.tensors]
-    assert {tensor.tensor_type.name for tensor in after.tensors if len(tensor.shape) == 2} == {"Q8_0"}
-    assert {tensor.tensor_type.name for tensor in after.tensors if len(tensor.shape) == 1} == {"F32"}
+    assert types(after, 2) == {"Q8_0"}
+    assert types(after, 1) == {"F32"}
+
+
+def test_a_4_bit_artifacts_peer_has_4_bits_but_for_its_ends(source: Path, tmp_path: Path) -> None:
+    copy = peer_gguf(source, tmp_path, "int4")
+    assert copy != peer_gguf(source, tmp_path, "int8")
+    ends = {"token_embd.weight", "output.weight"}
+    assert types(GGUFReader(copy), 2, without=ends) == {"Q4_0"}
+    assert {one.tensor_type.name for one in GGUFReader(copy).tensors if one.name in ends} == {"Q8_0"}
+    again = peer_gguf(copy, tmp_path, "int4")
+    assert [one.data.tobytes() for one in GGUFReader(again).tensors] == [
+        one.data.tobytes() for one in GGUFReader(copy).tensors
+    ], "what has 4 bits stays as it is"
+    assert llama_logprobs(copy, list(range(200, 230)), 1)
 
 
 def test_the_copy_is_the_same_model(source: Path, tmp_path: Path) -> None:
     prompt = list(range(200, 230))  # whose likeliest next token is no end token
     of_source = llama_logprobs(source, prompt, 5)
-    of_copy = llama_logprobs(eight_bit_gguf(source, tmp_path), prompt, 20)
+    of_copy = llama_logprobs(peer_gguf(source, tmp_path, "int8"), prompt, 20)
     for token, log_prob in of_source.items():
         assert of_copy[token] == pytest.approx(log_prob, abs=0.25), "8 bits round; another model would be far off"
 

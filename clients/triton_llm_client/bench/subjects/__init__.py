@@ -51,6 +51,13 @@ class Setting:
         """Ids of whole words, whose prompts are the same tokens as text; else how many ids there are."""
         return _words(self.artifact / "tokenizer.json") or self.vocabulary()
 
+    def weights(self) -> str:
+        """``int8``, ``int4``, …, as the artifact's record names them; "" where only a URL is known."""
+        try:
+            return str(self.manifest()["quantisation"]["weights"])
+        except (OSError, ValueError, KeyError):
+            return ""
+
     def manifest(self) -> dict[str, Any]:
         """The artifact's record. Raises OSError or ValueError where there is none."""
         read: dict[str, Any] = json.loads((self.artifact / "artifact.json").read_text("utf-8"))

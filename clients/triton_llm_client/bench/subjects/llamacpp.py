@@ -1,4 +1,4 @@
-"""The peer: llama.cpp's server, in a process of its own, over the same checkpoint with 8-bit weights."""
+"""The peer: llama.cpp's server, in a process of its own, over the same checkpoint with weights as wide."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_llm_client.bench.load import Load
-from triton_llm_client.bench.peer_gguf import eight_bit_gguf
+from triton_llm_client.bench.peer_gguf import peer_gguf
 from triton_llm_client.bench.prompts import random_prompts
 from triton_llm_client.bench.subjects import Absent, Setting
 from triton_llm_client.bench.subjects.openai import OpenAISubject
@@ -51,7 +51,7 @@ def open_llamacpp(setting: Setting) -> OpenAISubject:
             "from a Hugging Face folder; say --gguf FILE."
         )
     folder = Path(tempfile.gettempdir()) / f"triton-llm-bench-{os.getuid()}"
-    model = eight_bit_gguf(setting.gguf, folder)
+    model = peer_gguf(setting.gguf, folder, setting.weights())
     prompts = random_prompts(8, 64, seed="trial", vocabulary=setting.vocabulary())
     load = Load(prompts, len(prompts), output_tokens=16)
     speeds = {knobs: speed for knobs in _TRIED if (speed := _trial(model, knobs, load)) is not None}
