@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from tests.server.gateway.tool_template import add_tool_template
 from tests.soak.served import TINY, tiny_artifact
 from tiny_checkpoint import make_tiny_checkpoint
 
+# One server holds all streams of both: none waits, so that each has text when its server goes.
+_ROOMY = replace(TINY, kv_cache_bytes=16 << 20)
+
 
 @dataclass
 class Pair:
@@ -32,7 +35,7 @@ class Pair:
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("pair")
     artifact = tiny_artifact(folder)
-    add_entry("tiny", artifact, folder / "repository", TINY)
+    add_entry("tiny", artifact, folder / "repository", _ROOMY)
     quick = ["--breaker-failures", "3", "--breaker-seconds", "1", "--health-seconds", "0.3"]
     with ExitStack() as stack:
         first, second = (
