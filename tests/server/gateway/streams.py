@@ -58,7 +58,7 @@ class Stream:
             if choice["finish_reason"] is not None:
                 assert index not in self.reasons
                 self.reasons[index] = choice["finish_reason"]
-        if len(self.texts) == self.body.get("n", 1) and self.events >= 2:
+        if len(self.texts) == self.body.get("n", 1):
             self.begun.set()
 
 

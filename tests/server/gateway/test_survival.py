@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
+from functools import partial
 
 import httpx
 import pytest
 
-from gateway_under_test import running_gateway
+from gateway_under_test import GatewayUnderTest, running_gateway
+from server_under_test import ServerUnderTest
 from tests.server.gateway.conftest import Pair
 from tests.server.gateway.streams import TOKENS, Stream, ask_all, requests_of_all_kinds
 
 BODIES = requests_of_all_kinds()
+# On a busy machine a server may go when its streams have ended or have nothing yet; that is not the case in question.
+ATTEMPTS = 5
 
 
 @pytest.fixture(scope="module")
@@ -27,34 +31,31 @@ def undisturbed(pair: Pair) -> list[Stream]:
 def test_kill_minus_nine_of_a_server_costs_nobody_an_answer(pair: Pair, undisturbed: list[Stream]) -> None:
     first, gateway = pair.servers[0], pair.gateway
     name = first.grpc_url
-    killed = first.tritonserver()
 
-    def kill() -> None:
-        assert gateway.servers()[name]["streams"] >= 3  # as many as open its breaker
-        os.kill(killed, signal.SIGKILL)
+    def in_the_midst() -> bool:
+        return resumed(pair, "unreachable") >= 3  # as many as open its breaker
 
-    streams = ask_all(gateway, BODIES, kill)
-    check_whole(streams)
-    check_same(streams, undisturbed)
-    assert gateway.metric("triton_llm_gateway_resumed_streams_total", reason="unreachable") >= 3
+    for _ in range(ATTEMPTS):
+        killed = first.tritonserver()
+        streams = ask_all(gateway, BODIES, partial(os.kill, killed, signal.SIGKILL))
+        check_whole(streams)
+        check_same(streams, undisturbed)
+        first.wait_until(partial(is_another, first, killed), "the server back")
+        if in_the_midst():
+            break
+        gateway.wait_until(partial(is_closed, gateway, name), "the breaker to close")
+        gateway.wait_until(gateway.is_ready, "both servers")
+    assert in_the_midst()
     assert gateway.metric("triton_llm_gateway_lost_streams_total") == 0
     assert gateway.metric("triton_llm_gateway_breaker_opened_total", server=name) >= 1
-
-    first.wait_until(lambda: first.tritonserver() not in (0, killed) and first.is_ready(), "the server back")
-
-    def closed() -> bool:
-        """Somebody must ask: the breaker closes by a request that went well."""
-        ask_all(gateway, [{**BODIES[0], "max_tokens": 8, "prompt": f"{n}"} for n in range(4)])
-        return gateway.metric("triton_llm_gateway_breaker_state", server=name, state="closed") == 1
-
-    gateway.wait_until(closed, "the breaker to close")
+    gateway.wait_until(partial(is_closed, gateway, name), "the breaker to close")
     gateway.wait_until(gateway.is_ready, "both servers")
 
 
 def test_a_server_that_is_drained_by_request_loses_its_streams_to_the_other(
     pair: Pair, undisturbed: list[Stream]
 ) -> None:
-    before = pair.gateway.metric("triton_llm_gateway_resumed_streams_total", reason="draining")
+    before = resumed(pair, "draining")
     drained: list[str] = []
 
     def streams_of(name: str) -> int:
@@ -63,16 +64,18 @@ def test_a_server_that_is_drained_by_request_loses_its_streams_to_the_other(
     def drain() -> None:
         """The busier one: the other's streams may have ended by now."""
         name = max((server.grpc_url for server in pair.servers), key=streams_of)
-        assert streams_of(name) > 0
         pair.gateway.post(f"/admin/servers/{name}/drain")
         drained.append(name)
         pair.gateway.wait_until(lambda: streams_of(name) == 0, "its streams to leave")
 
-    streams = ask_all(pair.gateway, BODIES, drain)
-    check_whole(streams)
-    check_same(streams, undisturbed)
-    assert pair.gateway.metric("triton_llm_gateway_resumed_streams_total", reason="draining") > before
-    pair.gateway.post(f"/admin/servers/{drained[0]}/restore")
+    for _ in range(ATTEMPTS):
+        streams = ask_all(pair.gateway, BODIES, drain)
+        check_whole(streams)
+        check_same(streams, undisturbed)
+        pair.gateway.post(f"/admin/servers/{drained.pop()}/restore")
+        if resumed(pair, "draining") > before:
+            break
+    assert resumed(pair, "draining") > before
     assert pair.gateway.is_ready()
 
 
@@ -100,6 +103,20 @@ def test_what_the_grace_does_not_hold_is_told_so(pair: Pair) -> None:
         else:
             assert stream.error["code"] == "draining"
             assert not stream.reasons
+
+
+def resumed(pair: Pair, reason: str) -> float:
+    return pair.gateway.metric("triton_llm_gateway_resumed_streams_total", reason=reason)
+
+
+def is_another(server: ServerUnderTest, killed: int) -> bool:
+    return server.tritonserver() not in (0, killed) and server.is_ready()
+
+
+def is_closed(gateway: GatewayUnderTest, name: str) -> bool:
+    """Somebody must ask: the breaker closes by a request that went well."""
+    ask_all(gateway, [{**BODIES[0], "max_tokens": 8, "prompt": f"{n}"} for n in range(4)])
+    return gateway.metric("triton_llm_gateway_breaker_state", server=name, state="closed") == 1
 
 
 def check_whole(streams: Sequence[Stream], tokens: int = TOKENS) -> None:
