@@ -18,7 +18,7 @@ _LIMITS = {
     "max_running": "requests at a time",
 }
 _SECONDS = {
-    "header_seconds": "for a request's head to arrive",
+    "header_seconds": "for a request's head to arrive, and for what is left of a refused body",
     "body_seconds": "for a request's body to arrive",
     "stalled_seconds": "after which a client that takes nothing of its answer is cut",
 }

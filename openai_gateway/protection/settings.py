@@ -42,7 +42,7 @@ class ProtectionSettings:
     models: tuple[str, ...] = ()
     cors_origins: tuple[str, ...] = ()  # web pages of these origins may ask; empty: those of the gateway itself alone
     allowed_hosts: tuple[str, ...] = ()  # names the gateway goes by, where there are no keys; empty: see same_origin
-    header_seconds: float = 10.0  # for a request's head to arrive
+    header_seconds: float = 10.0  # for a request's head to arrive, and for what is left of a refused body
     body_seconds: float = 60.0  # for its body
     stalled_seconds: float = 60.0  # a client that takes nothing of its answer for so long is cut
     tls_certificate: Path | None = None

@@ -28,11 +28,14 @@ class Hold:
 
     def wait(self) -> Coroutine[Any, Any, None] | None:
         """None where a request need not wait, or may not: nearly always."""
-        if self._over() or not self._settings.hold_seconds or self._held >= self._settings.hold_requests:
-            return None
-        return self._wait()
+        return self._wait() if self._may_wait() else None
+
+    def _may_wait(self) -> bool:
+        return bool(self._settings.hold_seconds) and self._held < self._settings.hold_requests and not self._over()
 
     async def _wait(self) -> None:
+        if not self._may_wait():  # others came at once, and began before
+            return
         deadline = time.monotonic() + self._settings.hold_seconds
         self._held += 1
         try:

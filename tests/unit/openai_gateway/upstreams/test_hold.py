@@ -65,6 +65,21 @@ def test_where_none_comes_or_nobody_may_wait_it_is_refused_as_ever(changes: dict
     asyncio.run(run())
 
 
+def test_of_a_crowd_that_comes_at_once_no_more_wait_than_may() -> None:
+    async def run() -> None:
+        async with behind(1, missed_looks=1, hold_seconds=60.0, hold_requests=2) as servers:
+            await away(servers)
+            asking = [asyncio.create_task(post(servers)) for _ in range(6)]
+            await until(lambda: sum(task.done() for task in asking) >= 4 or held(servers) > 2)
+            assert held(servers) == 2
+            assert [task.result().status_code for task in asking if task.done()] == [503] * 4
+            servers.says["127.0.0.1:9"] = dict(READY)
+            answers = await asyncio.wait_for(asyncio.gather(*asking), 60)
+            assert sorted(answer.status_code for answer in answers) == [200] * 2 + [503] * 4
+
+    asyncio.run(run())
+
+
 def test_a_gateway_that_stops_lets_go_of_who_waits() -> None:
     async def run() -> None:
         async with behind(1, missed_looks=1, hold_seconds=60.0) as servers:
