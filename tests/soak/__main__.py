@@ -32,11 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         artifact = args.artifact.resolve() if args.artifact else tiny_artifact(folder)
         serving = ServingConfig() if args.artifact else TINY
         what = f"`{args.artifact.name}` with default knobs" if args.artifact else "a tiny checkpoint, f32"
-        found = list(_stages(args, folder, artifact, serving))
-    text = _page(found, what, _command(args))
-    print(text)
-    if args.page:
-        _write(args.page, text)
+        found: list[Seen] = []
+        for seen in _stages(args, folder, artifact, serving):
+            found.append(seen)
+            if args.page:  # each stage at once: what came before a stage that fails is not lost
+                _write(args.page, _page(found, what, _command(args)))
+    print(_page(found, what, _command(args)))
     return 1 if any(seen.faults for seen in found) else 0
 
 

@@ -15,7 +15,7 @@ from triton_llm_client.bench.report import Report
 from triton_llm_client.bench.rounds import Plan
 from triton_llm_client.bench.scenarios import OF_PART_5, SCENARIOS
 from triton_llm_client.bench.scenarios import cli as scenarios
-from triton_llm_client.bench.subjects import OF_A_SERVER, SUBJECTS, Setting
+from triton_llm_client.bench.subjects import OF_A_SERVER, PEERS, SUBJECTS, Setting
 from triton_llm_client.bench.suite import Wanted, run_suite
 
 __all__ = ["add_arguments", "bench", "run"]
@@ -26,9 +26,9 @@ _TOOLS = {
     "perf-analyzer": perf_analyzer.run,
     "scenario": scenarios.run,
 }
-_QUICK_SUBJECTS = ("engine", "genai", "served")
+_QUICK_SUBJECTS = ("genai", "engine", "served")  # beside the engine stand those whose ratios to it are wanted
 _SUBJECTS = (*_QUICK_SUBJECTS, "ensemble", "gateway", "llamacpp", "transformers", "transformers-batching")
-_QUICK_SECONDS, _SECONDS = 210.0, 660.0  # of the rounds
+_QUICK_SECONDS, _SECONDS = 210.0, 930.0  # of the rounds
 _SWEEP_SECONDS = 20.0
 _SLOW = {"llamacpp": 5, "transformers": 1, "transformers-batching": 1}  # rounds they take part in
 _LEVELS = {
@@ -69,7 +69,12 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         option = "--" + name.replace("_", "-")
         parser.add_argument(option, type=int, default=getattr(plan, name), metavar="N", help="(default: %(default)s)")
     parser.add_argument("--rounds", type=int, metavar="N", help="most rounds (default: 12; 8 with --quick)")
-    parser.add_argument("--seconds", type=float, metavar="S", help="for the rounds (default: 660; 210 with --quick)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help=f"for the rounds (default: {_SECONDS:.0f}; {_QUICK_SECONDS:.0f} with --quick)",
+    )
     parser.add_argument("--pairs", type=int, default=5, metavar="N", help="rounds of a scenario (default: %(default)s)")
     parser.add_argument("--sweep-seconds", type=float, metavar="S", help="of each rate (default: 20; 0 with --quick)")
     parser.add_argument(
@@ -126,6 +131,7 @@ def _plan(args: argparse.Namespace, words: int | tuple[int, ...]) -> Plan:
         levels=_LEVELS if set(args.in_flight) == set(Plan().in_flight) else {},  # levels that were asked for are run
         most_rounds=_SLOW,
         apart=OF_A_SERVER - {"served"},
+        peers=PEERS,
     )
 
 

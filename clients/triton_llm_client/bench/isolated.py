@@ -33,12 +33,14 @@ class IsolatedSubject:
         Absent, CallerMistake, ServeError: what the opener raised there.
     """
 
-    def __init__(self, opener: Callable[..., Subject], *arguments: object) -> None:
+    def __init__(self, opener: Callable[..., Subject], *arguments: object, run_seconds: float | None = None) -> None:
+        """``run_seconds``: a load that takes longer is a failure, and the process ends; None: it may take for ever."""
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_work, args=(other, opener, arguments), daemon=True)
         self._process.start()
         other.close()
+        self._run_seconds = run_seconds
         try:
             self.name, self.flags = self._receive()
         except BaseException:
@@ -47,6 +49,11 @@ class IsolatedSubject:
 
     def run(self, load: Load) -> Outcome:
         self._pipe.send(load)
+        if not self._pipe.poll(self._run_seconds):
+            self._process.kill()
+            raise EngineFailure(
+                "subject_silent", f"bench subject: no answer to a load within {self._run_seconds:.0f} s; it was ended."
+            )
         outcome: Outcome = self._receive()
         return outcome
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from python_llm.errors import ServeError
 from triton_llm_client.bench.load import Load, Outcome, Subject
 from triton_llm_client.bench.prompts import random_prompts
 
@@ -21,6 +22,7 @@ class Plan:
 
     ``levels``: subjects that run at fewer levels of ``in_flight``; ``most_rounds``: those that run in fewer rounds.
     ``apart``: subjects that share a prefix cache with another one, and so get prompts of their own, alike in length.
+    ``peers``: subjects that leave when they fail; the failure of any other ends the bench.
     """
 
     in_flight: tuple[int, ...] = (1, 8, 16, 32)
@@ -34,6 +36,7 @@ class Plan:
     levels: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     most_rounds: Mapping[str, int] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
+    peers: frozenset[str] = frozenset()
 
     def runs(self, subject: str, in_flight: int, round_number: int = 0) -> bool:
         """Whether the subject takes part there."""
@@ -49,7 +52,7 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         """For JSON; of the words to draw from their number."""
         words = self.vocabulary if isinstance(self.vocabulary, int) else len(self.vocabulary)
-        return {**asdict(self), "vocabulary": words, "apart": sorted(self.apart)}
+        return {**asdict(self), "vocabulary": words, "apart": sorted(self.apart), "peers": sorted(self.peers)}
 
     def warm_up(self) -> Load:
         return Load(self._prompts(4, "warm-up"), in_flight=4, output_tokens=min(8, self.output_tokens))
@@ -70,24 +73,44 @@ class _Clock:
         return done < self.plan.rounds and spent * (done + 1) / done <= self.plan.seconds
 
 
-def run_rounds(subjects: Sequence[Subject], plan: Plan, report: Callable[[str], None]) -> Results:
-    """Warm every subject up, then run the rounds; who begins changes from round to round."""
-    for subject in subjects:
-        subject.run(plan.warm_up())
+def run_rounds(
+    subjects: Sequence[Subject], plan: Plan, report: Callable[[str], None], gone: dict[str, str] | None = None
+) -> Results:
+    """Warm every subject up, then run the rounds; who begins changes from round to round.
+
+    ``gone``: takes the names of peers that failed and left, each with when and why; what they did before counts.
+
+    Raises:
+        ServeError: a subject failed that is no peer.
+    """
+    gone = {} if gone is None else gone
     results: Results = {(s.name, n): [] for s in subjects for n in plan.in_flight if plan.runs(s.name, n)}
+
+    def run(subject: Subject, load: Load, when: str) -> Outcome | None:
+        if subject.name in gone:
+            return None
+        try:
+            return subject.run(load)
+        except ServeError as error:
+            if subject.name not in plan.peers:
+                raise
+            gone[subject.name] = f"left in {when}: {error}"
+            report(f"{subject.name} {gone[subject.name]}")
+            return None
+
+    for subject in subjects:
+        run(subject, plan.warm_up(), "warm-up")
     clock, done = _Clock(plan), 0
     while clock.has_time(done):
         for in_flight in plan.in_flight:
             for subject in _turn(subjects, done):
-                if not plan.runs(subject.name, in_flight, done):
-                    continue
-                outcome = subject.run(plan.load(done, in_flight, subject.name))
-                results[subject.name, in_flight].append(outcome)
-                report(
-                    f"round {done + 1}: {subject.name} {in_flight} in flight {outcome.tokens_per_second:.0f} tokens/s"
-                )
+                if plan.runs(subject.name, in_flight, done):
+                    when = f"round {done + 1}, {in_flight} in flight"
+                    if outcome := run(subject, plan.load(done, in_flight, subject.name), when):
+                        results[subject.name, in_flight].append(outcome)
+                        report(f"{when}: {subject.name} {outcome.tokens_per_second:.0f} tokens/s")
         done += 1
-    return results
+    return {cell: outcomes for cell, outcomes in results.items() if outcomes}
 
 
 def _turn(subjects: Sequence[Subject], round_number: int) -> list[Subject]:

@@ -19,7 +19,7 @@ from triton_llm_client.bench.rounds import Plan, Results, run_rounds, speeds
 from triton_llm_client.bench.runs import open_load, sweep
 from triton_llm_client.bench.scenarios import measure
 from triton_llm_client.bench.servers import with_server
-from triton_llm_client.bench.subjects import SUBJECTS, Setting
+from triton_llm_client.bench.subjects import PEERS, SUBJECTS, Setting
 from triton_llm_client.bench.targets import Figure, Unmeasured, figures, unmeasured
 from triton_llm_client.bench.window import Window
 
@@ -27,6 +27,7 @@ __all__ = ["Wanted", "run_suite"]
 
 Say = Callable[[str], None]
 _SLO = Slo(first=1.0, token=0.1)
+_PEER_SECONDS = 240.0  # of a load; a peer that takes longer hangs
 _SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the rate that the closed loops reached
 
 
@@ -88,7 +89,7 @@ def _rounds(setting: Setting, wanted: Wanted, found: _Found, say: Say) -> Result
         for name in wanted.subjects:
             say(f"opening {name}")
             try:
-                subjects.append(SUBJECTS[name].open(setting))
+                subjects.append(SUBJECTS[name].open(setting, _PEER_SECONDS if name in PEERS else None))
                 stack.callback(subjects[-1].close)
             except Absent as reason:
                 found.absent[name] = str(reason)
@@ -96,7 +97,7 @@ def _rounds(setting: Setting, wanted: Wanted, found: _Found, say: Say) -> Result
         if not subjects:
             reasons = "; ".join(found.absent.values())
             raise CallerMistake(f"subjects {', '.join(wanted.subjects)}: none can take part: {reasons}")
-        results = run_rounds(subjects, wanted.plan, say)
+        results = run_rounds(subjects, wanted.plan, say, found.absent)
         found.flags = {subject.name: subject.flags for subject in subjects}
         found.idle = idle_cpu()
         return results

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -164,6 +165,25 @@ def test_a_subject_in_its_own_process_says_what_is_wrong(tmp_path: Path) -> None
         SUBJECTS["engine"].open(Setting(tmp_path / "nowhere", "x"))
     with pytest.raises(EngineFailure, match="ended with 3"):
         IsolatedSubject(os._exit, 3)
+
+
+class Hanging:
+    name, flags = "hanging", ""
+
+    def run(self, load: Load) -> Outcome:
+        time.sleep(3600)
+        raise AssertionError("nobody waits for this")
+
+    def close(self) -> None: ...
+
+
+def test_a_subject_that_hangs_is_ended() -> None:
+    subject = IsolatedSubject(Hanging, run_seconds=0.2)
+    with pytest.raises(EngineFailure, match=r"subject_silent.*no answer to a load within"):
+        subject.run(Load(((1,),), 1, 1))
+    began = time.monotonic()
+    subject.close()
+    assert time.monotonic() - began < 10.0, "its process is gone, nobody waits for it"
 
 
 def test_idle_cpu_sees_what_spins_in_another_process() -> None:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from python_llm.errors import CallerMistake
+from python_llm.errors import CallerMistake, EngineFailure
 from triton_llm.cli import main
 from triton_llm_client.bench.compare import changes
 from triton_llm_client.bench.files import read_record, write_report
@@ -150,6 +150,31 @@ def test_a_slow_peer_takes_part_in_fewer_rounds_and_levels() -> None:
         ("fast", 4): 3,
         ("slow", 4): 1,
     }
+
+
+class Breaking(Recorder):
+    """Fails from the second load on; the first is the warm-up."""
+
+    def run(self, load: Load) -> Outcome:
+        outcome = super().run(load)
+        if len(self.loads) > 2:
+            raise EngineFailure("broken", "peer: it broke.")
+        return outcome
+
+
+def test_a_peer_that_fails_leaves_and_the_others_go_on() -> None:
+    ours, peer, gone = Recorder("engine"), Breaking("peer"), dict[str, str]()
+    plan = Plan(in_flight=(1, 4), rounds=3, least_rounds=3, peers=frozenset({"peer"}))
+    results = run_rounds([ours, peer], plan, lambda _: None, gone)
+    assert {cell: len(outcomes) for cell, outcomes in results.items()} == {
+        ("engine", 1): 3,
+        ("engine", 4): 3,
+        ("peer", 1): 1,
+    }
+    assert gone == {"peer": "left in round 1, 4 in flight: [INTERNAL broken] peer: it broke."}
+    assert len(peer.loads) == 3, "it is asked no more"
+    with pytest.raises(EngineFailure, match="it broke"):
+        run_rounds([Breaking("engine")], plan, lambda _: None)
 
 
 def test_routes_of_one_server_do_not_warm_its_prefix_cache_for_each_other() -> None:

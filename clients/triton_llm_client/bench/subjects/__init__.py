@@ -14,7 +14,7 @@ from triton_llm_client.bench.isolated import Absent, IsolatedSubject
 from triton_llm_client.bench.load import Subject
 from triton_llm_client.bench.words import plain_words
 
-__all__ = ["DEFAULT_SUBJECTS", "OF_A_SERVER", "SUBJECTS", "Absent", "Row", "Setting"]
+__all__ = ["DEFAULT_SUBJECTS", "OF_A_SERVER", "PEERS", "SUBJECTS", "Absent", "Row", "Setting"]
 
 _ENGINES = "triton_llm_client.bench.subjects"
 
@@ -69,31 +69,39 @@ class Row:
     """``opener``: "module:function", takes a Setting, returns a Subject or raises Absent.
 
     ``of_server``: it asks the server that serves the artifact, and shares it with the others that do.
+    ``peer``: it is not ours; one that fails leaves the others to go on.
     """
 
     opener: str
     isolated: bool  # in a process of its own
     of_server: bool = False
+    peer: bool = False
 
-    def open(self, setting: Setting) -> Subject:
-        """Raises Absent where it cannot take part; ServeError or CallerMistake where it should and does not."""
-        return IsolatedSubject(_open, self.opener, setting) if self.isolated else _open(self.opener, setting)
+    def open(self, setting: Setting, run_seconds: float | None = None) -> Subject:
+        """Raises Absent where it cannot take part; ServeError or CallerMistake where it should and does not.
+
+        ``run_seconds``: what a load may take in a process of its own.
+        """
+        if self.isolated:
+            return IsolatedSubject(_open, self.opener, setting, run_seconds=run_seconds)
+        return _open(self.opener, setting)
 
 
 SUBJECTS: Mapping[str, Row] = {
     "engine": Row(f"{_ENGINES}.engine:open_engine", isolated=True),
-    "genai": Row(f"{_ENGINES}.genai:open_genai", isolated=True),
+    "genai": Row(f"{_ENGINES}.genai:open_genai", isolated=True, peer=True),
     "served": Row(f"{_ENGINES}.served:open_served", isolated=False, of_server=True),
     "ensemble": Row(f"{_ENGINES}.served:open_ensemble", isolated=False, of_server=True),
     "http": Row(f"{_ENGINES}.served:open_http", isolated=False, of_server=True),
     "unary": Row(f"{_ENGINES}.served:open_unary", isolated=False, of_server=True),
     "gateway": Row(f"{_ENGINES}.openai:open_gateway", isolated=False, of_server=True),
     "openai": Row(f"{_ENGINES}.openai:open_openai", isolated=False),
-    "llamacpp": Row(f"{_ENGINES}.llamacpp:open_llamacpp", isolated=True),
-    "transformers": Row(f"{_ENGINES}.transformers:open_generate", isolated=True),
-    "transformers-batching": Row(f"{_ENGINES}.transformers:open_batching", isolated=True),
+    "llamacpp": Row(f"{_ENGINES}.llamacpp:open_llamacpp", isolated=True, peer=True),
+    "transformers": Row(f"{_ENGINES}.transformers:open_generate", isolated=True, peer=True),
+    "transformers-batching": Row(f"{_ENGINES}.transformers:open_batching", isolated=True, peer=True),
 }
 OF_A_SERVER = frozenset(name for name, row in SUBJECTS.items() if row.of_server)
+PEERS = frozenset(name for name, row in SUBJECTS.items() if row.peer)
 DEFAULT_SUBJECTS = ("engine", "genai", "served")
 
 
