@@ -32,7 +32,7 @@ ADMIN_KEY_HEADER = "triton-llm-admin-key"
 ADMIN_KEY_VARIABLE = "TRITON_LLM_ADMIN_KEY"
 
 KvPrecision = Literal["u8", "f16", "f32"]
-InferencePrecision = Literal["auto", "f32"]
+InferencePrecision = Literal["auto", "uniform", "f32"]
 Speculation = Literal["off", "prompt_lookup", "draft_model"]
 ScorerDevice = Literal["auto", "cpu", "cuda"]
 Role = Literal["tokenizer", "generator", "detokenizer", "unary", "scorer"]

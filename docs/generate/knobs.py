@@ -26,8 +26,9 @@ _NOTES = (
 _IN_WORDS = {
     "kv_cache_bytes": "the cache of keys and values",
     "kv_cache_precision": "of keys and values in the KV cache",
-    "inference_precision": "f32: activations are neither quantised nor rounded to 16 bits; slower, and reproducible "
-    "([serving.md](serving.md#exactness))",
+    "inference_precision": "auto: prompts are read in bf16 where the CPU has AMX and the weights fit twice; "
+    "uniform: by the same arithmetic as single tokens; f32: activations are neither quantised nor rounded to 16 bits; "
+    "slower, and reproducible ([serving.md](serving.md#exactness))",
     "prefix_cache": "blocks of a beginning that was computed before are shared",
     "detokenizer_instances": "processes of the ensemble's last step",
 }

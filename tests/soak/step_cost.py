@@ -1,8 +1,9 @@
 """What a forward pass costs under other properties of the plugin: the same steps in turns, no server, no sampling.
 
-    PYTHONPATH=tests/fakes .venv/bin/python tests/soak/step_cost.py engines/smollm2 --variants product bf16 group64
+    .venv/bin/python tests/soak/step_cost.py engines/smollm2 --variants product bf16 group64
 
-Each line: a step, its median in ms under the product's own properties, and the ratio of each variant to it.
+Each line: a step, its median in ms under the product's own properties, and the ratio of each variant to it. One form of
+the model each: what ``inference_precision=uniform`` serves.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def compile_variant(model: Path, name: str) -> runners.OpenVinoRunner:
         return {key: value for key, value in changed.items() if value is not None}
 
     with patch.object(runners, "properties", told):
-        return runners.OpenVinoRunner(model, ServingConfig(), quantised=True)
+        return runners.OpenVinoRunner(model, ServingConfig(inference_precision="uniform"), quantised=True)
 
 
 def seconds(runner: runners.OpenVinoRunner, batch: ForwardBatch) -> float:
@@ -82,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = list(dict.fromkeys(["product", *args.variants]))
     compiled = {name: compile_variant(args.artifact / "openvino_model.xml", name) for name in names}
     shapes = {f"decode {n}": (n, _PAST, 1) for n in args.decode}
-    shapes |= {f"prefill {n}": (n // _PROMPT, 0, _PROMPT) for n in args.prefill}
+    shapes |= {f"prefill {n}": (max(1, n // _PROMPT), 0, min(n, _PROMPT)) for n in args.prefill}
     for what, shape in shapes.items():
         print(_line(what, compiled, shape, args.rounds), flush=True)
     return 0

@@ -13,7 +13,7 @@ from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.grammar import GrammarCompiler
 from python_llm.engines.paged.prompt_lookup import PromptLookup
 from python_llm.engines.paged.runner import build_batch
-from python_llm.engines.paged.runners.openvino import OpenVinoRunner
+from python_llm.engines.paged.runners.openvino import PREFILL_TOKENS, OpenVinoRunner
 from python_llm.engines.paged.scorer import PagedScorer
 from python_llm.engines.paged.sequence import Sequence
 from python_llm.engines.paged.slice import Slice
@@ -49,7 +49,8 @@ def load(artifact: Artifact, serving: ServingConfig) -> PagedEngine:
 
 def load_scorer(artifact: Artifact, serving: ServingConfig) -> PagedScorer:
     """The scorer factory of artifact kind ``openvino-ir``."""
-    return PagedScorer(_runner(artifact, serving), chunk=serving.max_num_tokens)
+    one_form = replace(serving, inference_precision="uniform") if serving.inference_precision == "auto" else serving
+    return PagedScorer(_runner(artifact, one_form), chunk=serving.max_num_tokens)
 
 
 def make_proposer(artifact: Artifact, serving: ServingConfig) -> Proposer | None:
@@ -75,10 +76,12 @@ def _vocabulary(artifact: Artifact) -> dict[str, int]:
 
 def _warm_up(runner: OpenVinoRunner) -> None:
     """The plugin makes its kernels in the first pass, which takes as long as hundreds of tokens: no request pays it."""
-    count = min(_WARM_UP_TOKENS, runner.block_size)
-    sequence = Sequence(GenerateRequest("warm-up", (0,) * count, max_tokens=1), lambda event: None, arrival=0)
-    sequence.blocks = [0]  # nothing is remembered of it
-    runner.forward(build_batch([Slice(sequence, count, samples=True)]))
+    sizes = [_WARM_UP_TOKENS, PREFILL_TOKENS] if runner.has_prefill_form else [_WARM_UP_TOKENS]
+    for size in sizes:
+        count = min(size, runner.block_size * runner.block_count)
+        sequence = Sequence(GenerateRequest("warm-up", (0,) * count, max_tokens=1), lambda event: None, arrival=0)
+        sequence.blocks = list(range(sequence.blocks_for(count, runner.block_size)))  # nothing is remembered of it
+        runner.forward(build_batch([Slice(sequence, count, samples=True)]))
 
 
 def _runner(artifact: Artifact, serving: ServingConfig) -> OpenVinoRunner:

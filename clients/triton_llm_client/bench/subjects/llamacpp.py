@@ -96,6 +96,7 @@ def _open(model: Path, knobs: _Knobs) -> OpenAISubject:
         model.name,
         flags=flags,
         more={**_USAGE, **_NO_CACHE},
+        reuse=False,  # it closed one just as a request went out on it
         closing=closing,
     )
 

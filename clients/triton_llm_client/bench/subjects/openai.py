@@ -60,19 +60,24 @@ class OpenAISubject(StreamingSubject):
         key: str = "",
         flags: str = "",
         more: Mapping[str, Any] = _USAGE,
+        reuse: bool = True,
         closing: ExitStack | None = None,
         tail: Callable[[], str] = lambda: "",
         transport: httpx.AsyncBaseTransport | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """``more``: fields that go with every request; ``transport`` and ``loop`` replace network and time in tests."""
+        """``more``: fields that go with every request; ``reuse``: connections, which a server may close at any moment;
+        ``transport`` and ``loop`` replace network and time in tests.
+        """
         super().__init__(
             name, flags or f"{url}, completions over SSE, model {model}", closing or ExitStack(), tail, loop
         )
         self._model, self._more = model, more
         self._url = f"{url.rstrip('/')}/completions"
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=_IDLE_SECONDS)
+        limits = httpx.Limits(
+            max_connections=None, max_keepalive_connections=64 if reuse else 0, keepalive_expiry=_IDLE_SECONDS
+        )
         timeout = httpx.Timeout(None, connect=10.0)
         self._http = httpx.AsyncClient(timeout=timeout, limits=limits, headers=headers, transport=transport)
 

@@ -2,6 +2,8 @@
 
 ``paged_attention_transformation`` replaces the IR's stateful attention by one that reads and writes numbered
 blocks. The layout of a block depends on plugin, precision and device; only ``block_size`` is read from it.
+
+Where it pays the model is there in two forms over the same blocks: one for single tokens, one that reads prompts.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from openvino._offline_transformations import paged_attention_transformation
 from python_llm.engines.paged.kv_budget import block_count
 from python_llm.engines.paged.runner import ForwardBatch
 from python_llm.engines.paged.runners.openvino_graph import gather_before_head
-from python_llm.engines.paged.runners.openvino_options import identity, properties
+from python_llm.engines.paged.runners.openvino_options import identity, prefill_properties, properties
 from python_llm.settings import ServingConfig
 
-__all__ = ["OpenVinoRunner"]
+__all__ = ["PREFILL_TOKENS", "OpenVinoRunner"]
+
+PREFILL_TOKENS = 48  # of a step, from which on the form that reads prompts is the faster one
 
 
 class OpenVinoRunner:
@@ -41,9 +45,11 @@ class OpenVinoRunner:
         paged_attention_transformation(model)
         gather_before_head(model)
         told = properties(serving, quantised)
-        self.identity = identity(core, told)
+        prefill = prefill_properties(serving, told, model_xml.with_suffix(".bin"))
+        self.identity = identity(core, told, prefill)
         compiled = core.compile_model(model, "CPU", told)
         self._request: Any = compiled.create_infer_request()
+        self._prefill = core.compile_model(model, "CPU", prefill).create_infer_request() if prefill else None
         self._names = {name for port in compiled.inputs for name in port.get_names()}
         caches = [port for port in compiled.inputs if "_cache." in port.get_any_name()]
         value_shape = next(p for p in caches if p.get_any_name().startswith("value_cache")).get_partial_shape()
@@ -55,7 +61,12 @@ class OpenVinoRunner:
         )
         self._caches = {port.get_any_name(): self._allocate(port) for port in caches}
 
+    @property
+    def has_prefill_form(self) -> bool:
+        return self._prefill is not None
+
     def forward(self, batch: ForwardBatch) -> npt.NDArray[np.float32]:
+        request = self._request if self._prefill is None or not _reads_prompts(batch) else self._prefill
         wanted = batch.wanted if len(batch.wanted) else np.zeros(1, np.int64)  # the head wants at least one row
         feed = {
             "input_ids": batch.token_ids,
@@ -69,9 +80,9 @@ class OpenVinoRunner:
         }
         for name, array in feed.items():
             if name in self._names:
-                self._request.set_tensor(name, ov.Tensor(array))
-        self._request.infer()
-        logits = self._request.get_output_tensor(0).data
+                request.set_tensor(name, ov.Tensor(array))
+        request.infer()
+        logits = request.get_output_tensor(0).data
         return np.asarray(logits.reshape(-1, logits.shape[-1])[: len(batch.wanted)])
 
     def export_blocks(self, blocks: Sequence[int]) -> Mapping[str, npt.NDArray[Any]]:
@@ -83,13 +94,21 @@ class OpenVinoRunner:
 
     def close(self) -> None:
         self._caches.clear()
-        self._request = None  # and with it the compiled model, and its hold on the blocks
+        self._request = self._prefill = None  # and with them the compiled models, and their hold on the blocks
 
     def _allocate(self, port: Any) -> npt.NDArray[Any]:
         shape = [self.block_count, *(dim.get_length() for dim in list(port.get_partial_shape())[1:])]
         array = np.zeros(shape, port.get_element_type().to_dtype())  # pages are touched when first written
-        self._request.set_tensor(port.get_any_name(), ov.Tensor(array, shared_memory=True))
+        for request in (self._request, self._prefill):
+            if request is not None:
+                request.set_tensor(port.get_any_name(), ov.Tensor(array, shared_memory=True))
         return array
+
+
+def _reads_prompts(batch: ForwardBatch) -> bool:
+    """Whether most tokens are a prompt's, of which no logits are wanted: those of many tokens need all their bits."""
+    count = len(batch.token_ids)
+    return count >= max(PREFILL_TOKENS, 2 * len(batch.past_lens)) and len(batch.wanted) <= len(batch.past_lens)
 
 
 @functools.cache
