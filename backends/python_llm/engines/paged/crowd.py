@@ -14,7 +14,7 @@ from python_llm.engines.paged.sequence import Sequence
 __all__ = ["Crowd"]
 
 _CROWD = 1 / 8  # of the places: who holds more, and most of what runs, is a crowd
-_PART = 1 / 5  # of a full step
+_PART = 1 / 8  # of a full step
 
 
 class Crowd:
