@@ -31,7 +31,7 @@ from python_llm.errors import CallerMistake
 from python_llm.records import read_record
 from python_llm.settings import ServingConfig
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "run", "serving_of"]
 
 _NEVER_LOADED = "not loaded"
 _STILL_SERVED = (
@@ -81,7 +81,7 @@ def _add(args: argparse.Namespace) -> str:
     path = args.artifact or args.engines / check_name(args.name)
     add_models = add_scorer if Artifact.open(path, verify=args.verify).kind in SCORED_KINDS else add_entry
     server = read_server(args)
-    serving = _serving(args.set, knobs_of(args.name, args.repository))
+    serving = serving_of(args.set, knobs_of(args.name, args.repository))
     knobs = _knobs(serving)
     if server is not None:
         server.states()  # nothing is written where nobody answers
@@ -104,7 +104,7 @@ def _add_version(args: argparse.Namespace) -> str:
     if args.artifact is None:
         raise CallerMistake(f"--version {args.version}: name the version's artifact with --artifact.")
     Artifact.open(args.artifact, verify=args.verify)
-    serving = _serving(args.set, knobs_of(args.name, args.repository))
+    serving = serving_of(args.set, knobs_of(args.name, args.repository))
     next_step = stage(args.name, args.version, args.artifact, args.repository, serving)
     if args.json:
         record = {"model": args.name, "version": args.version, "artifact": str(args.artifact)}
@@ -192,8 +192,12 @@ def _state(states: Mapping[str, str], model: str) -> str:
     return states.get(model) or _NEVER_LOADED
 
 
-def _serving(pairs: list[str], kept: ServingConfig) -> ServingConfig:
-    """The knobs that are kept, and over them those that are given."""
+def serving_of(pairs: list[str], kept: ServingConfig) -> ServingConfig:
+    """The knobs that are kept, and over them those that are given as KNOB=VALUE.
+
+    Raises:
+        SpecError, RecordError: a pair is none, or no such knob takes such a value.
+    """
     record, defaults = _knobs(kept), asdict(ServingConfig())
     for pair in pairs:
         knob, equals, value = pair.partition("=")

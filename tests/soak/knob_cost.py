@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from build_engines.repo_cli import serving_of
 from python_llm import engine as engines
-from python_llm.records import read_record
 from python_llm.settings import ServingConfig
 from triton_llm_client.bench.isolated import IsolatedSubject
 from triton_llm_client.bench.load import Load
@@ -57,11 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, default in {"rounds": 6, "prompt_tokens": 128, "output_tokens": 64}.items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
     args = parser.parse_args(argv)
-    kind = type(getattr(ServingConfig(), args.knob))
     with ExitStack() as stack:
         subjects = {}
         for value in args.values:
-            serving = read_record(ServingConfig, {args.knob: kind(value)}, "knob")
+            serving = serving_of([f"{args.knob}={value}"], ServingConfig())
             subjects[value] = IsolatedSubject(open_engine, args.artifact.resolve(), serving)
             stack.callback(subjects[value].close)
         words = Setting(args.artifact, "").words()

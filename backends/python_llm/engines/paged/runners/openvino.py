@@ -106,7 +106,7 @@ class OpenVinoRunner:
 
 
 def _reads_prompts(batch: ForwardBatch) -> bool:
-    """Whether most tokens are a prompt's, of which no logits are wanted: those of many tokens need all their bits."""
+    """Whether most tokens are a prompt's and no sequence wants more than one row: many rows need all their bits."""
     count = len(batch.token_ids)
     return count >= max(PREFILL_TOKENS, 2 * len(batch.past_lens)) and len(batch.wanted) <= len(batch.past_lens)
 
