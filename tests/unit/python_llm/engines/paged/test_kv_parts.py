@@ -135,7 +135,7 @@ def test_the_store_measures_what_loading_takes() -> None:
     importing = runner.import_blocks
 
     def slow(blocks: Sequence[int], content: Content) -> None:
-        clock.now += 3.0
+        clock.now += 1.0 * len(blocks)
         importing(blocks, content)
 
     runner.import_blocks = slow  # type: ignore[method-assign]
