@@ -1,7 +1,7 @@
 """Blocks as files: one a block, named by its hash, in a folder that other models and processes may share.
 
 ``FOLDER/<key>/<two digits>/<digest>.kv``. The key says everything that the content depends on, so a block of another
-model, precision, layout or version lies elsewhere. A file is 96 bytes of header (magic, key, digest, size, checksum
+model, precision, layout or version lies elsewhere. A file is 80 bytes of header (magic, key, digest, size, checksum
 of all the rest) and the content; it is written under another name and renamed, so that no one reads half of it, and
 what a power cut leaves of it fails its checksum. The file's mtime is its last use.
 
@@ -19,15 +19,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
+
+import xxhash
 
 __all__ = ["KvFiles"]
 
 _log = logging.getLogger(__name__)
 _MAGIC = b"tritonKV"
 _HEADER = struct.Struct("<8s32s16sQ")
-_CHECKSUM_BYTES = 32
+_CHECKSUM_BYTES = 16
 _BEGIN = _HEADER.size + _CHECKSUM_BYTES  # of the content
 _KEY_FOLDER = re.compile(r"[0-9a-f]{64}")
 _SCRATCH = re.compile(r"\.[0-9a-f]{16}\.part")
@@ -187,7 +188,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _checksum(head: Buffer, content: Sequence[Buffer]) -> bytes:
-    digest = blake2b(head, digest_size=_CHECKSUM_BYTES)
+    digest = xxhash.xxh3_128(head)
     for part in content:
         digest.update(part)
     return digest.digest()

@@ -15,7 +15,7 @@ from python_llm.engines.paged.kv_host import Content
 
 __all__ = ["BlockLayout", "key_of"]
 
-_FORMAT = 1  # of what is stored; another number makes other keys
+_FORMAT = 2  # of what is stored; another number makes other keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,31 +7,27 @@ from dataclasses import replace
 from tokenizers import Tokenizer
 
 from python_llm.artifact import Artifact
-from python_llm.engine import GenerateRequest
 from python_llm.engines.paged.draft_model import DraftModel
 from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.grammar import GrammarCompiler
 from python_llm.engines.paged.prompt_lookup import PromptLookup
-from python_llm.engines.paged.runner import build_batch
 from python_llm.engines.paged.runners.openvino import PREFILL_TOKENS, OpenVinoRunner
 from python_llm.engines.paged.scorer import PagedScorer
-from python_llm.engines.paged.sequence import Sequence
-from python_llm.engines.paged.slice import Slice
 from python_llm.engines.paged.speculation import Proposer, Speculation
+from python_llm.engines.paged.warm_up import warm_up
 from python_llm.errors import CallerMistake
 from python_llm.settings import ServingConfig
 
 __all__ = ["load", "load_scorer", "make_proposer"]
 
 _DRAFT_CACHE = 256 << 20  # bytes of a draft model's own KV cache
-_WARM_UP_TOKENS = 16
 
 
 def load(artifact: Artifact, serving: ServingConfig) -> PagedEngine:
     """The engine factory of artifact kind ``openvino-ir``."""
     facts = artifact.manifest.model
     runner = _runner(artifact, serving)
-    _warm_up(runner)
+    warm_up(runner, prompt=PREFILL_TOKENS, context=facts.context_length)
     grammar = GrammarCompiler(artifact.path / "tokenizer.json", runner.vocab_size, facts.end_token_ids)
     speculation = Speculation(make_proposer(artifact, serving))
     weights = {
@@ -72,16 +68,6 @@ def make_proposer(artifact: Artifact, serving: ServingConfig) -> Proposer | None
 def _vocabulary(artifact: Artifact) -> dict[str, int]:
     vocabulary: dict[str, int] = Tokenizer.from_file(str(artifact.path / "tokenizer.json")).get_vocab()
     return vocabulary
-
-
-def _warm_up(runner: OpenVinoRunner) -> None:
-    """The plugin makes its kernels in the first pass, which takes as long as hundreds of tokens: no request pays it."""
-    sizes = [_WARM_UP_TOKENS, PREFILL_TOKENS] if runner.has_prefill_form else [_WARM_UP_TOKENS]
-    for size in sizes:
-        count = min(size, runner.block_size * runner.block_count)
-        sequence = Sequence(GenerateRequest("warm-up", (0,) * count, max_tokens=1), lambda event: None, arrival=0)
-        sequence.blocks = list(range(sequence.blocks_for(count, runner.block_size)))  # nothing is remembered of it
-        runner.forward(build_batch([Slice(sequence, count, samples=True)]))
 
 
 def _runner(artifact: Artifact, serving: ServingConfig) -> OpenVinoRunner:

@@ -13,7 +13,7 @@ from python_llm.engines.paged.kv_files import KvFiles
 
 KEY = bytes(range(32))
 SIZE = 100
-FILE = SIZE + 96  # with its header
+FILE = SIZE + 80  # with its header
 
 
 def files_in(folder: Path, cap: int = 1 << 20, key: bytes = KEY) -> KvFiles:
@@ -70,7 +70,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "digest": lambda path: _flip(path, 40),
     "size": lambda path: _flip(path, 56),
     "checksum": lambda path: _flip(path, 64),
-    "first byte": lambda path: _flip(path, 96),
+    "first byte": lambda path: _flip(path, 80),
     "last byte": lambda path: _flip(path, FILE - 1),
     "empty": lambda path: path.write_bytes(b""),
     "cut in the header": lambda path: os.truncate(path, 50),

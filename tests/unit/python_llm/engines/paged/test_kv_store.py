@@ -43,7 +43,7 @@ from tests.unit.python_llm.engines.paged.test_paged_engine import (
 )
 
 BLOCK = 4 * 8  # tokens, bytes each
-FILE = BLOCK + 96
+FILE = BLOCK + 80
 PROMPT = GenerateRequest("x", tuple(range(17)), 6)  # four full blocks, and a token more
 
 
