@@ -173,3 +173,7 @@ class MetricFamily:
     def __del__(self) -> None:
         for key in self._own:
             self.port.pop((self._name, key), None)
+
+
+def get_input_tensor_by_name(request: InferenceRequest, name: str) -> Tensor:
+    return Tensor(name, request.tensors[name])

@@ -10,6 +10,7 @@ from python_llm.artifact import Artifact
 from python_llm.engines.paged.draft_model import DraftModel
 from python_llm.engines.paged.engine import PagedEngine
 from python_llm.engines.paged.grammar import GrammarCompiler
+from python_llm.engines.paged.huge_pages import use_huge_pages
 from python_llm.engines.paged.prompt_lookup import PromptLookup
 from python_llm.engines.paged.runners.openvino import PREFILL_TOKENS, OpenVinoRunner
 from python_llm.engines.paged.scorer import PagedScorer
@@ -28,6 +29,7 @@ def load(artifact: Artifact, serving: ServingConfig) -> PagedEngine:
     facts = artifact.manifest.model
     runner = _runner(artifact, serving)
     warm_up(runner, prompt=PREFILL_TOKENS, context=facts.context_length)
+    use_huge_pages()
     grammar = GrammarCompiler(artifact.path / "tokenizer.json", runner.vocab_size, facts.end_token_ids)
     speculation = Speculation(make_proposer(artifact, serving))
     weights = {
